@@ -1,0 +1,32 @@
+// Package bindb is the container of Binary DB v0: a root directory of
+// fixed-record and payload files, mutated in durable batches.
+//
+// It knows files, records, locks, the journal and indexes. It does not know
+// what a record means for the workflow; that is package authority.
+//
+// # What it promises
+//
+//   - A batch is wholly there or wholly absent after a crash at any point. Its
+//     before-images and append intents are durable in the writer's journal
+//     before the first authority byte changes, and recovery either keeps all of
+//     the batch or puts all of it back.
+//   - Nothing is acknowledged before it is durable. Update returns after the
+//     records themselves are synced.
+//   - Inside a batch the files become durable in the order that the format asks
+//     for: payload bytes, then the records that others refer to, then the
+//     records that commit, then job states. See stage.
+//   - A failed sync is final. The root refuses every later write until it is
+//     opened again and recovered.
+//   - Readers see committed records only. Several processes may share a root: a
+//     lock is held for one batch or one view, never longer.
+//   - Indexes are accelerators. A missing, stale or damaged one costs time,
+//     never truth: each hit is verified in the record.
+//
+// # How to use it
+//
+// Create makes a root of empty files, Open opens one and validates what has not
+// been validated since the last clean stop. View runs a reader, Update a
+// mutation; mutations that wait at the same time share one set of syncs.
+// Records are reached through the typed tables (Tasks, Changes, Patchsets and
+// so on), variable bytes through the payload files.
+package bindb

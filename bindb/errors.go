@@ -1,0 +1,66 @@
+package bindb
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrBusy is returned when a lock could not be had within the wait limit.
+	// The caller may try again.
+	ErrBusy = errors.New("authority is busy")
+
+	// ErrNotFound is returned for an identity that names no record.
+	ErrNotFound = errors.New("not found")
+
+	// ErrInvalid is returned when a mutation violates a rule of the format.
+	// Nothing was changed.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrCorrupt is returned when stored bytes violate the format. Nothing is
+	// repaired by guessing.
+	ErrCorrupt = errors.New("corrupt authority")
+
+	// ErrLayout is returned for a file of another layout, which is left
+	// untouched.
+	ErrLayout = errors.New("unknown layout")
+
+	// ErrReadOnly is returned by every write after a sync has failed. The root
+	// must be opened again; opening recovers it.
+	ErrReadOnly = errors.New("authority is read-only after a failed sync")
+
+	// ErrForeign is returned when a lock or a journal belongs to another root.
+	ErrForeign = errors.New("belongs to another root")
+
+	// ErrCapacity is returned when an append would exceed what a reference can
+	// name, an ordinal beyond 64, or a full count. Nothing was changed.
+	ErrCapacity = errors.New("capacity exhausted")
+
+	// ErrTooLarge is returned for one mutation whose journal would exceed its
+	// bound.
+	ErrTooLarge = errors.New("mutation too large")
+
+	// ErrClosed is returned by every use of a closed root.
+	ErrClosed = errors.New("root is closed")
+)
+
+// RecordError places an error at one record of one file.
+type RecordError struct {
+	File  string
+	Index uint32
+	Err   error
+}
+
+func (e *RecordError) Error() string {
+	return fmt.Sprintf("%s record %d: %v", e.File, e.Index, e.Err)
+}
+
+func (e *RecordError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
+
+func corruptf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+func invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}

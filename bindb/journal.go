@@ -1,0 +1,313 @@
+package bindb
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/writ-authority/writ/internal/vfs"
+)
+
+// The writer's journal is undo storage for one batch: the length of each file
+// before it, the SHA-256 of what is appended, and both images of every replaced
+// record. It becomes durable before the first authority byte changes and is
+// overwritten in place by the next batch. A torn journal therefore means that
+// its batch has touched nothing.
+//
+//	magic[8] "WRITJNL1"   u64 batch   identity[32]   u64 body length
+//	body: u32 files, then for each file
+//	      u8 name length, name, u64 old length, u64 new length,
+//	      sha256[32] of the appended bytes, u32 images, then for each image
+//	      u64 offset, u32 length, before, after
+//	sha256[32] of everything above
+const (
+	journalMagic  = "WRITJNL1"
+	journalHead   = 8 + 8 + 32 + 8
+	journalDigest = sha256.Size
+	// maxJournal bounds the memory that one batch or its recovery needs.
+	maxJournal = 64 << 20
+)
+
+// journal is the decoded form.
+type journal struct {
+	batch    uint64
+	identity [32]byte
+	files    []journalFile
+}
+
+type journalFile struct {
+	f        *family
+	old, new int64
+	appended [32]byte
+	images   []image
+}
+
+type image struct {
+	off           int64
+	before, after []byte
+}
+
+// newJournal reads the before-images of everything that tx replaces.
+func newJournal(tx *Tx, batch uint64) (*journal, error) {
+	j := &journal{batch: batch, identity: tx.r.identity}
+	for no, w := range tx.writes {
+		if w == nil || len(w.appended) == 0 && len(w.replaced) == 0 {
+			continue
+		}
+		jf := journalFile{f: families[no], old: w.old, new: w.old + int64(len(w.appended))}
+		if len(w.appended) > 0 {
+			jf.appended = sha256.Sum256(w.appended)
+		}
+		for _, off := range slices.Sorted(maps.Keys(w.replaced)) {
+			after := w.replaced[off]
+			before := make([]byte, len(after))
+			if err := tx.view.readAt(jf.f, before, off); err != nil {
+				return nil, err
+			}
+			jf.images = append(jf.images, image{off, before, after})
+		}
+		j.files = append(j.files, jf)
+	}
+	return j, nil
+}
+
+func (j *journal) encode() ([]byte, error) {
+	b := make([]byte, 0, 4096)
+	b = append(b, journalMagic...)
+	b = binary.LittleEndian.AppendUint64(b, j.batch)
+	b = append(b, j.identity[:]...)
+	b = binary.LittleEndian.AppendUint64(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(j.files)))
+	for _, f := range j.files {
+		b = append(b, byte(len(f.f.file)))
+		b = append(b, f.f.file...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(f.old))
+		b = binary.LittleEndian.AppendUint64(b, uint64(f.new))
+		b = append(b, f.appended[:]...)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(f.images)))
+		for _, img := range f.images {
+			b = binary.LittleEndian.AppendUint64(b, uint64(img.off))
+			b = binary.LittleEndian.AppendUint32(b, uint32(len(img.after)))
+			b = append(b, img.before...)
+			b = append(b, img.after...)
+		}
+		if len(b) > maxJournal {
+			return nil, fmt.Errorf("%w: its journal would exceed %d bytes", ErrTooLarge, maxJournal)
+		}
+	}
+	binary.LittleEndian.PutUint64(b[journalHead-8:], uint64(len(b)-journalHead))
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...), nil
+}
+
+// decodeJournal returns nil without an error when the bytes are not a complete
+// journal: the batch that was about to be described has changed nothing.
+func decodeJournal(b []byte) (*journal, error) {
+	if len(b) < journalHead+journalDigest || string(b[:8]) != journalMagic {
+		return nil, nil
+	}
+	body := binary.LittleEndian.Uint64(b[journalHead-8:])
+	if body > uint64(len(b)-journalHead-journalDigest) {
+		return nil, nil
+	}
+	end := journalHead + int(body)
+	sum := sha256.Sum256(b[:end])
+	if !bytes.Equal(sum[:], b[end:end+journalDigest]) {
+		return nil, nil
+	}
+	j := &journal{batch: binary.LittleEndian.Uint64(b[8:])}
+	copy(j.identity[:], b[16:])
+	d := decoder{b: b[journalHead:end]}
+	for range d.u32() {
+		name := string(d.bytes(int(d.u8())))
+		f, ok := byFile[name]
+		if !ok && d.err == nil {
+			return nil, corruptf("the journal names the unknown file %q", name)
+		}
+		jf := journalFile{f: f, old: int64(d.u64()), new: int64(d.u64())}
+		copy(jf.appended[:], d.bytes(32))
+		if d.err == nil && (jf.old < HeaderSize || jf.new < jf.old) {
+			return nil, corruptf("the journal gives %s the lengths %d and %d", name, jf.old, jf.new)
+		}
+		for range d.u32() {
+			img := image{off: int64(d.u64())}
+			n := int(d.u32())
+			img.before, img.after = d.bytes(n), d.bytes(n)
+			if d.err != nil {
+				break
+			}
+			if img.off < HeaderSize || img.off+int64(n) > jf.old {
+				return nil, corruptf("the journal replaces %s at %d, outside of its %d bytes", name, img.off, jf.old)
+			}
+			jf.images = append(jf.images, img)
+		}
+		if d.err != nil {
+			break
+		}
+		j.files = append(j.files, jf)
+	}
+	if d.err != nil || len(d.b) != 0 {
+		return nil, corruptf("the journal's digest is right but its body is not: %v", d.err)
+	}
+	return j, nil
+}
+
+// decoder takes little-endian values off the front of b and remembers the first
+// failure.
+type decoder struct {
+	b   []byte
+	err error
+}
+
+func (d *decoder) bytes(n int) []byte {
+	if d.err == nil && (n < 0 || n > len(d.b)) {
+		d.err = fmt.Errorf("%d bytes expected, %d left", n, len(d.b))
+	}
+	if d.err != nil {
+		return nil
+	}
+	p := d.b[:n:n]
+	d.b = d.b[n:]
+	return p
+}
+
+func (d *decoder) u8() uint8 {
+	if p := d.bytes(1); p != nil {
+		return p[0]
+	}
+	return 0
+}
+
+func (d *decoder) u32() uint32 {
+	if p := d.bytes(4); p != nil {
+		return binary.LittleEndian.Uint32(p)
+	}
+	return 0
+}
+
+func (d *decoder) u64() uint64 {
+	if p := d.bytes(8); p != nil {
+		return binary.LittleEndian.Uint64(p)
+	}
+	return 0
+}
+
+// journalState is how far the batch of a standing journal came.
+type journalState int
+
+const (
+	journalApplied journalState = iota // every file is in its after-state
+	journalBroken                      // some file is not
+)
+
+// state compares the files with the images.
+func (j *journal) state(r *Root) (journalState, error) {
+	for _, jf := range j.files {
+		file, err := r.file(jf.f)
+		if err != nil {
+			return 0, err
+		}
+		size, err := file.Size()
+		if err != nil {
+			return 0, err
+		}
+		if size < jf.old {
+			return 0, corruptf("%s has %d bytes; %d of them were committed", jf.f.file, size, jf.old)
+		}
+		if size != jf.new {
+			return journalBroken, nil
+		}
+		if jf.new > jf.old {
+			sum, err := hashRange(file, jf.f.file, jf.old, jf.new)
+			if err != nil {
+				return 0, err
+			}
+			if sum != jf.appended {
+				return journalBroken, nil
+			}
+		}
+		for _, img := range jf.images {
+			now := make([]byte, len(img.after))
+			if err := readFull(file, jf.f.file, now, img.off); err != nil {
+				return 0, err
+			}
+			if !bytes.Equal(now, img.after) {
+				return journalBroken, nil
+			}
+		}
+	}
+	return journalApplied, nil
+}
+
+// revert restores every before-image and cuts every appended tail. Bytes below
+// the old length of a file are never cut.
+func (j *journal) revert(r *Root) error {
+	var dirty []vfs.File
+	for _, jf := range j.files {
+		file, err := r.file(jf.f)
+		if err != nil {
+			return err
+		}
+		size, err := file.Size()
+		if err != nil {
+			return err
+		}
+		for _, img := range jf.images {
+			if _, err := file.WriteAt(img.before, img.off); err != nil {
+				return err
+			}
+		}
+		if size > jf.old {
+			if err := file.Truncate(jf.old); err != nil {
+				return err
+			}
+		}
+		dirty = append(dirty, file)
+	}
+	return syncAll(dirty)
+}
+
+// rewrite writes the after-state once more and syncs it. It is used when an
+// earlier sync failed: the kernel may have dropped the pages while still
+// showing them, so that a sync alone would prove nothing.
+func (j *journal) rewrite(r *Root) error {
+	var dirty []vfs.File
+	for _, jf := range j.files {
+		file, err := r.file(jf.f)
+		if err != nil {
+			return err
+		}
+		for _, img := range jf.images {
+			if _, err := file.WriteAt(img.after, img.off); err != nil {
+				return err
+			}
+		}
+		for at := jf.old; at < jf.new; at += 1 << 20 {
+			b := make([]byte, min(1<<20, jf.new-at))
+			if err := readFull(file, jf.f.file, b, at); err != nil {
+				return err
+			}
+			if _, err := file.WriteAt(b, at); err != nil {
+				return err
+			}
+		}
+		dirty = append(dirty, file)
+	}
+	return syncAll(dirty)
+}
+
+func hashRange(file vfs.File, name string, from, to int64) ([32]byte, error) {
+	h := sha256.New()
+	b := make([]byte, min(1<<20, to-from))
+	for at := from; at < to; at += int64(len(b)) {
+		b = b[:min(int64(len(b)), to-at)]
+		if err := readFull(file, name, b, at); err != nil {
+			return [32]byte{}, err
+		}
+		h.Write(b)
+	}
+	return [32]byte(h.Sum(nil)), nil
+}

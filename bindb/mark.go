@@ -1,0 +1,146 @@
+package bindb
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/writ-authority/writ/internal/vfs"
+)
+
+// mark is what a clean stop leaves behind: the length up to which each file has
+// been validated and made durable, and how much the derived indexes cover. It
+// is disposable. A missing or damaged one costs a full validation.
+type mark struct {
+	Schema   string               `json:"schema"`
+	Identity string               `json:"identity"`
+	Lengths  map[string]int64     `json:"lengths"`
+	Indexes  map[string]indexMark `json:"indexes,omitempty"`
+}
+
+// indexMark says that an index file of Size bytes holds the rows of the first
+// Covered records.
+type indexMark struct {
+	Covered uint32 `json:"covered"`
+	Size    int64  `json:"size"`
+}
+
+const (
+	markSchema = "writ.bindb-mark.v1"
+	maxMark    = 64 << 10
+)
+
+// readMark returns nil when there is no usable mark.
+func (r *Root) readMark() *mark {
+	raw, err := vfs.ReadFile(r.FS, r.markPath(), maxMark)
+	if err != nil {
+		return nil
+	}
+	sum, body, ok := bytes.Cut(raw, []byte{'\n'})
+	if want := sha256.Sum256(body); !ok || string(sum) != hex.EncodeToString(want[:]) {
+		return nil
+	}
+	var m mark
+	if json.Unmarshal(body, &m) != nil || m.Schema != markSchema || m.Identity != hex.EncodeToString(r.identity[:]) {
+		return nil
+	}
+	return &m
+}
+
+func (m *mark) encode() ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(body)
+	return append([]byte(hex.EncodeToString(sum[:])+"\n"), body...), nil
+}
+
+// leaveClean writes indexes that have fallen behind and the mark, and removes
+// this root's journal. It gives up quietly: the next open then validates more.
+func (r *Root) leaveClean() {
+	if !r.wrote && r.marked != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	select {
+	case r.leader <- struct{}{}:
+		defer func() { <-r.leader }()
+	case <-ctx.Done():
+		return
+	}
+	r.rw.Lock()
+	defer r.rw.Unlock()
+	locks, err := r.lock(ctx, vfs.Exclusive)
+	if err != nil {
+		return
+	}
+	defer locks.unlock()
+	if _, err := r.recover(); err != nil {
+		return
+	}
+	v := r.newView()
+	present := r.readMark() // by another process, after this one had opened
+	m := &mark{
+		Schema: markSchema, Identity: hex.EncodeToString(r.identity[:]),
+		Lengths: map[string]int64{}, Indexes: map[string]indexMark{},
+	}
+	for _, f := range families {
+		if f.root != r.Kind {
+			continue
+		}
+		n, err := v.size(f)
+		if err != nil {
+			return
+		}
+		m.Lengths[f.file] = n
+	}
+	for _, spec := range indexSpecs {
+		if spec.target.root != r.Kind {
+			continue
+		}
+		im, err := r.refreshIndex(&v, spec)
+		if err != nil {
+			return
+		}
+		if present != nil && present.Indexes[spec.name].Covered > im.Covered {
+			im = present.Indexes[spec.name]
+		}
+		m.Indexes[spec.name] = im
+	}
+	b, err := m.encode()
+	if err != nil {
+		return
+	}
+	if err := r.replaceFile(r.markPath(), b); err != nil {
+		return
+	}
+	if r.journal != nil {
+		if standing, err := r.foreignJournal(); err == nil && !standing {
+			_ = r.FS.Remove(r.journalPath()) // it describes a complete batch
+		}
+	}
+}
+
+// replaceFile puts a disposable file in place with a rename and without a sync:
+// whoever reads it checks a digest or a length.
+func (r *Root) replaceFile(path string, data []byte) error {
+	dir := filepath.Join(r.Runtime, "staging")
+	if err := vfs.MkdirAll(r.FS, dir, 0o700); err != nil {
+		return err
+	}
+	if err := vfs.MkdirAll(r.FS, filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	temp := filepath.Join(dir, fmt.Sprintf("%s-%s", r.Label, filepath.Base(path)))
+	if err := writeWhole(r.FS, temp, data); err != nil {
+		return err
+	}
+	return r.FS.Rename(temp, path)
+}

@@ -1,0 +1,257 @@
+package bindb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/internal/vfs"
+)
+
+// Config names one authority root and the runtime folder that serves it.
+type Config struct {
+	// FS is the file system; nil means the real one.
+	FS vfs.FS
+	// Dir is the root directory.
+	Dir string
+	// Kind says which inventory of files the root has.
+	Kind record.Root
+	// Label names the root's files below Runtime: "registry", or the decimal
+	// repository index.
+	Label string
+	// Runtime is a folder outside of every root for journals, marks and
+	// derived indexes. It holds no authority.
+	Runtime string
+	// Identity tells this root from every other one, so that a journal is never
+	// applied to a root it does not describe.
+	Identity [32]byte
+	// LockWait bounds the wait for a lock; zero means 20 seconds.
+	LockWait time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.FS == nil {
+		c.FS = vfs.OS
+	}
+	if c.LockWait == 0 {
+		c.LockWait = 20 * time.Second
+	}
+	return c
+}
+
+func (c Config) journalPath() string { return filepath.Join(c.Runtime, "journal", c.Label) }
+func (c Config) failedPath() string  { return c.journalPath() + ".failed" }
+func (c Config) markPath() string    { return filepath.Join(c.Runtime, "mark", c.Label) }
+func (c Config) indexDir() string    { return filepath.Join(c.Runtime, "index", c.Label) }
+
+// Root is one open authority root. It is safe for concurrent use. Open gives
+// it, Close ends it.
+type Root struct {
+	Config
+	identity [32]byte
+
+	filesMu sync.Mutex
+	files   []vfs.File // by family number, opened on first use
+
+	// queue holds the mutations that wait for the next batch; whoever holds the
+	// leader token applies them.
+	queueMu sync.Mutex
+	queue   []*pending
+	leader  chan struct{}
+
+	// rw keeps the views of this process from polling the file locks against
+	// its own writer.
+	rw sync.RWMutex
+
+	failed atomic.Pointer[error] // the failed sync, once there was one
+	closed atomic.Bool
+
+	// Written by the leader only.
+	journal   vfs.File
+	journalID vfs.FileID
+	batch     uint64
+	wrote     bool
+
+	indexMu sync.Mutex
+	indexes map[*indexSpec]*index
+	marked  *mark
+}
+
+// Create makes the directory of an empty root: every required file with its
+// header, durable. The parent directory is not synced. It fails when Dir
+// exists.
+func Create(cfg Config) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.FS.Mkdir(cfg.Dir, 0o700); err != nil {
+		return err
+	}
+	var files []vfs.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close() // already synced, or already failed
+		}
+	}()
+	for _, name := range record.Files(cfg.Kind) {
+		f, err := cfg.FS.OpenFile(filepath.Join(cfg.Dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+		if _, err := f.WriteAt(header[:], 0); err != nil {
+			return err
+		}
+	}
+	if err := syncAll(files); err != nil {
+		return err
+	}
+	return cfg.FS.SyncDir(cfg.Dir)
+}
+
+// Open opens a root, finishes or takes back an interrupted batch, and validates
+// what no clean stop has vouched for. The error is ErrLayout, ErrCorrupt (with
+// file, record and field), ErrForeign, ErrBusy or an I/O error.
+func Open(ctx context.Context, cfg Config) (*Root, error) {
+	cfg = cfg.withDefaults()
+	r := &Root{
+		Config:   cfg,
+		identity: cfg.Identity,
+		files:    make([]vfs.File, len(families)),
+		leader:   make(chan struct{}, 1),
+		indexes:  map[*indexSpec]*index{},
+	}
+	if err := r.open(ctx); err != nil {
+		r.closeFiles()
+		return nil, fmt.Errorf("open %s: %w", cfg.Dir, err)
+	}
+	return r, nil
+}
+
+func (r *Root) open(ctx context.Context) error {
+	info, err := r.FS.Lstat(r.Dir)
+	if err != nil {
+		return err
+	}
+	if !info.Mode.IsDir() {
+		return corruptf("%s is not a real directory", r.Dir)
+	}
+	if err := r.checkClosure(); err != nil {
+		return err
+	}
+	settled, err := r.settle(ctx)
+	if err != nil {
+		return err
+	}
+	if !settled {
+		r.marked = r.readMark()
+	}
+	return r.View(ctx, func(rd Reader) error {
+		return r.validate(ctx, rd, r.marked)
+	})
+}
+
+// file returns the open file of a family.
+func (r *Root) file(f *family) (vfs.File, error) {
+	r.filesMu.Lock()
+	defer r.filesMu.Unlock()
+	if file := r.files[f.no]; file != nil {
+		return file, nil
+	}
+	if f.root != r.Kind {
+		panic("bindb: " + f.file + " is no file of the " + r.Kind.String() + " root")
+	}
+	if r.closed.Load() {
+		return nil, ErrClosed
+	}
+	file, err := r.openFile(filepath.Join(r.Dir, f.file), f.file)
+	if err != nil {
+		return nil, err
+	}
+	r.files[f.no] = file
+	return file, nil
+}
+
+// openFile opens one file and checks its header. A root on read-only media is
+// opened for reading.
+func (r *Root) openFile(path, name string) (vfs.File, error) {
+	file, err := r.FS.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		file, err = r.FS.OpenFile(path, os.O_RDONLY, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var h [HeaderSize]byte
+	if err := readFull(file, name, h[:], 0); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if h != header {
+		err := fmt.Errorf("%s: %w: header % x, expected % x", name, ErrLayout, h, header)
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// Close ends the use of the root. After a clean run it leaves the mark that
+// lets the next open skip what was validated, refreshes indexes that have
+// fallen behind, and removes the journal. None of that is authority, so that a
+// failure of it is not an error.
+func (r *Root) Close() error {
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	if r.failed.Load() == nil {
+		r.leaveClean()
+	}
+	r.closed.Store(true)
+	return r.closeFiles()
+}
+
+func (r *Root) closeFiles() error {
+	r.filesMu.Lock()
+	defer r.filesMu.Unlock()
+	var errs []error
+	for i, f := range r.files {
+		if f != nil {
+			errs = append(errs, f.Close())
+			r.files[i] = nil
+		}
+	}
+	if r.journal != nil {
+		errs = append(errs, r.journal.Close())
+		r.journal = nil
+	}
+	return errors.Join(errs...)
+}
+
+// syncAll makes files durable side by side, so that the disk sees them as one
+// group.
+func syncAll(files []vfs.File) error {
+	const width = 8
+	if len(files) == 1 {
+		return files[0].Sync()
+	}
+	errs := make([]error, len(files))
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(width, len(files)) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(files) {
+					return
+				}
+				errs[i] = files[i].Sync()
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

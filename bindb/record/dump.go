@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 )
 
 // Dumped is one record in readable form, with its fields in order. It marshals
@@ -66,7 +67,7 @@ func (f *Field) dump(raw []byte) DumpedField {
 	if len(f.Type) > 3 && f.Type[:3] == "u8[" {
 		d.Value = hex.EncodeToString(raw)
 		if f.Text {
-			d.Meaning = fmt.Sprintf("%q", bytes.TrimRight(raw, "\x00"))
+			d.Meaning = text(raw)
 		}
 		return d
 	}
@@ -109,6 +110,20 @@ func (f *Field) dump(raw []byte) DumpedField {
 		}
 	}
 	return d
+}
+
+// text shows zero-padded bytes, quoted where they are not printable ASCII.
+func text(raw []byte) string {
+	b := bytes.TrimRight(raw, "\x00")
+	if len(b) == 0 {
+		return "empty"
+	}
+	for _, c := range b {
+		if c <= ' ' || c > '~' {
+			return strconv.QuoteToASCII(string(b))
+		}
+	}
+	return string(b)
 }
 
 func (e *Enum) dump(v uint64) (meaning, problem string) {

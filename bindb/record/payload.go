@@ -184,7 +184,9 @@ func (p *PatchsetSummary) Encode() ([]byte, error) {
 }
 
 // Decode implements Payload.
-func (p *PatchsetSummary) Decode(b []byte) error { return decodeParts("Patchset", p.parts(), b, maxPayload) }
+func (p *PatchsetSummary) Decode(b []byte) error {
+	return decodeParts("Patchset", p.parts(), b, maxPayload)
+}
 
 // Encode implements Payload.
 func (p *ActorPayload) Encode() ([]byte, error) { return encodeParts("Actor", p.parts(), maxPayload) }
@@ -196,13 +198,17 @@ func (p *ActorPayload) Decode(b []byte) error { return decodeParts("Actor", p.pa
 func (p *ReviewPayload) Encode() ([]byte, error) { return encodeParts("Review", p.parts(), maxPayload) }
 
 // Decode implements Payload.
-func (p *ReviewPayload) Decode(b []byte) error { return decodeParts("Review", p.parts(), b, maxPayload) }
+func (p *ReviewPayload) Decode(b []byte) error {
+	return decodeParts("Review", p.parts(), b, maxPayload)
+}
 
 // Encode implements Payload.
 func (p *WaiverPayload) Encode() ([]byte, error) { return encodeParts("Waiver", p.parts(), maxPayload) }
 
 // Decode implements Payload.
-func (p *WaiverPayload) Decode(b []byte) error { return decodeParts("Waiver", p.parts(), b, maxPayload) }
+func (p *WaiverPayload) Decode(b []byte) error {
+	return decodeParts("Waiver", p.parts(), b, maxPayload)
+}
 
 // Encode implements Payload.
 func (p *TaskPayload) Encode() ([]byte, error) { return encodeParts("Task", p.parts(), maxPayload) }
@@ -214,7 +220,9 @@ func (p *TaskPayload) Decode(b []byte) error { return decodeParts("Task", p.part
 func (p *ChangePayload) Encode() ([]byte, error) { return encodeParts("Change", p.parts(), maxPayload) }
 
 // Decode implements Payload.
-func (p *ChangePayload) Decode(b []byte) error { return decodeParts("Change", p.parts(), b, maxPayload) }
+func (p *ChangePayload) Decode(b []byte) error {
+	return decodeParts("Change", p.parts(), b, maxPayload)
+}
 
 // Encode implements Payload.
 func (p *SnapshotLinkPayload) Encode() ([]byte, error) {
@@ -232,7 +240,9 @@ func (p *SnapshotPayload) Encode() ([]byte, error) {
 }
 
 // Decode implements Payload.
-func (p *SnapshotPayload) Decode(b []byte) error { return decodeParts("Snapshot", p.parts(), b, maxPayload) }
+func (p *SnapshotPayload) Decode(b []byte) error {
+	return decodeParts("Snapshot", p.parts(), b, maxPayload)
+}
 
 // Encode implements Payload.
 func (p *LineNamePayload) Encode() ([]byte, error) {
@@ -240,7 +250,9 @@ func (p *LineNamePayload) Encode() ([]byte, error) {
 }
 
 // Decode implements Payload.
-func (p *LineNamePayload) Decode(b []byte) error { return decodeParts("Line", p.parts(), b, maxPayload) }
+func (p *LineNamePayload) Decode(b []byte) error {
+	return decodeParts("Line", p.parts(), b, maxPayload)
+}
 
 // Encode implements Payload. Names that are no single path element are refused
 // with an error that matches ErrMalformed.

@@ -4050,7 +4050,7 @@ var layoutRepository = &Layout{
 		{Name: "namespace_ascii", Type: "u8[2]", Offset: 2, Width: 2, Doc: "none, one or two characters, zero-padded", Text: true},
 		{Name: "policy_flags", Type: "u8", Offset: 4, Width: 1, Doc: "requirements that hold for every Change by default", Bits: bitsPolicyFlags},
 		{Name: "payload_len", Type: "u32", Offset: 5, Width: 4, Doc: "2 + the length of the name, 3..65537"},
-		{Name: "payload_offset", Type: "u64", Offset: 9, Width: 8, Doc: "absolute offset of the name payload, at least 4", Target: "repository_payload.bin"},
+		{Name: "payload_offset", Type: "u64", Offset: 9, Width: 8, Doc: "name", Target: "repository_payload.bin"},
 		{Name: "created_at_s", Type: "u64", Offset: 17, Width: 8, Doc: "required and never changed", Time: true},
 		{Name: "updated_at_s", Type: "u64", Offset: 25, Width: 8, Doc: "required, never before created_at_s", Time: true},
 	},

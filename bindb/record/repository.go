@@ -10,7 +10,7 @@ type Repository struct {
 	Namespace     Namespace       `bin:"namespace_ascii" show:"text"`                    // none, one or two characters, zero-padded
 	PolicyFlags   PolicyFlags     `bin:"policy_flags"`                                   // requirements that hold for every Change by default
 	PayloadLen    uint32          `bin:"payload_len"`                                    // 2 + the length of the name, 3..65537
-	PayloadOffset uint64          `bin:"payload_offset" target:"repository_payload.bin"` // absolute offset of the name payload, at least 4
+	PayloadOffset uint64          `bin:"payload_offset" target:"repository_payload.bin"` // name
 	CreatedAt     Seconds         `bin:"created_at_s"`                                   // required and never changed
 	UpdatedAt     Seconds         `bin:"updated_at_s"`                                   // required, never before created_at_s
 }

@@ -50,10 +50,11 @@ type RepositoryUpdateJournal struct {
 	Digest     [32]byte             `bin:"digest"`                                   // SHA-256 of the 78 bytes before
 }
 
-// AppendIntent marks the only append that may be incomplete: the length that the
-// file of its name had before (section 17.6).
+// AppendIntent marks the only append to worker_job.bin that may be incomplete, by
+// the length before it. The intent of repository.bin has the same form under the
+// name .repository.bin.append-intent (section 17.6).
 //
-//bindb:record file=.append-intent kind=helper size=40 name=AppendIntent
+//bindb:record file=.worker_job.bin.append-intent kind=helper size=40 name=AppendIntent
 type AppendIntent struct {
 	Length uint64   `bin:"length"` // bytes of the file before the append
 	Digest [32]byte `bin:"digest"` // SHA-256 of the 8 bytes before

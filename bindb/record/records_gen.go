@@ -5165,8 +5165,8 @@ var layoutRepositoryUpdateJournal = &Layout{
 }
 
 var layoutAppendIntent = &Layout{
-	Name: "AppendIntent", File: ".append-intent", Root: RootNone, Family: "", Kind: KindHelper,
-	Size: AppendIntentSize, SizeConstant: "", Doc: "AppendIntent marks the only append that may be incomplete: the length that the file of its name had before (section 17.6).",
+	Name: "AppendIntent", File: ".worker_job.bin.append-intent", Root: RootNone, Family: "", Kind: KindHelper,
+	Size: AppendIntentSize, SizeConstant: "", Doc: "AppendIntent marks the only append to worker_job.bin that may be incomplete, by the length before it. The intent of repository.bin has the same form under the name .repository.bin.append-intent (section 17.6).",
 	Fields: []Field{
 		{Name: "length", Type: "u64", Offset: 0, Width: 8, Doc: "bytes of the file before the append"},
 		{Name: "digest", Type: "u8[32]", Offset: 8, Width: 32, Doc: "SHA-256 of the 8 bytes before"},

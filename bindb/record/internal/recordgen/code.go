@@ -111,20 +111,18 @@ func (t *bitsType) code(w *writer) {
 		w.f("{%q, %d, %d, %s},", b.name, b.lo, b.hi, e)
 	}
 	w.f("}\n")
-	base := fmt.Sprintf("uint%d", 8*t.width)
 	for _, b := range t.bits {
 		mask := b.mask()
-		switch {
-		case b.lo == b.hi:
+		if b.lo == b.hi {
 			w.f("// %s reads bit %d.", b.goName, b.lo)
 			w.f("func (m %s) %s() bool { return m&%#x != 0 }\n", t.goName, b.goName, mask)
 			w.f("// Set%s writes bit %d.", b.goName, b.lo)
 			w.f("func (m *%s) Set%s(v bool) {\nif v {\n*m |= %#x\n} else {\n*m &^= %#x\n}\n}\n", t.goName, b.goName, mask, mask)
 			continue
-		case b.enum != nil:
+		}
+		base := fmt.Sprintf("uint%d", 8*t.width)
+		if b.enum != nil {
 			base = b.enum.goName
-		default:
-			base = fmt.Sprintf("uint%d", 8*t.width)
 		}
 		w.f("// %s reads bits %d to %d.", b.goName, b.lo, b.hi)
 		w.f("func (m %s) %s() %s { return %s(m & %#x >> %d) }\n", t.goName, b.goName, base, base, mask, b.lo)

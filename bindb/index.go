@@ -151,15 +151,12 @@ func lookup(rd Reader, spec *indexSpec, key []byte, fn func(uint32) (bool, error
 		return err
 	}
 	root := rd.root()
-	committed := count
-	if tx, ok := rd.(*Tx); ok {
-		n, err := tx.view.size(spec.target)
-		if err != nil {
-			return err
-		}
-		if committed, err = spec.target.count(n); err != nil {
-			return err
-		}
+	if n, err = rd.committed(spec.target); err != nil {
+		return err
+	}
+	committed, err := spec.target.count(n)
+	if err != nil {
+		return err
 	}
 	for i := count; i > committed; i-- {
 		k, err := spec.keyOf(rd, i-1)

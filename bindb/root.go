@@ -119,19 +119,23 @@ func Create(cfg Config) error {
 // what no clean stop has vouched for. The error is ErrLayout, ErrCorrupt (with
 // file, record and field), ErrForeign, ErrBusy or an I/O error.
 func Open(ctx context.Context, cfg Config) (*Root, error) {
+	r := newRoot(cfg)
+	if err := r.open(ctx); err != nil {
+		r.closeFiles()
+		return nil, fmt.Errorf("open %s: %w", cfg.Dir, err)
+	}
+	return r, nil
+}
+
+func newRoot(cfg Config) *Root {
 	cfg = cfg.withDefaults()
-	r := &Root{
+	return &Root{
 		Config:   cfg,
 		identity: cfg.Identity,
 		files:    make([]vfs.File, len(families)),
 		leader:   make(chan struct{}, 1),
 		indexes:  map[*indexSpec]*index{},
 	}
-	if err := r.open(ctx); err != nil {
-		r.closeFiles()
-		return nil, fmt.Errorf("open %s: %w", cfg.Dir, err)
-	}
-	return r, nil
 }
 
 func (r *Root) open(ctx context.Context) error {
@@ -254,4 +258,17 @@ func syncAll(files []vfs.File) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// CreateWith makes an empty root and commits fn's writes as its first batch, for
+// a root that is not valid while empty. It leaves the root closed.
+func CreateWith(ctx context.Context, cfg Config, fn func(*Tx) error) error {
+	if err := Create(cfg); err != nil {
+		return err
+	}
+	r := newRoot(cfg)
+	if err := r.Update(ctx, fn); err != nil {
+		return errors.Join(err, r.closeFiles())
+	}
+	return r.Close()
 }

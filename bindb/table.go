@@ -14,6 +14,8 @@ type Reader interface {
 	size(f *family) (int64, error)
 	// readAt fills p from the given offset of a file.
 	readAt(f *family, p []byte, off int64) error
+	// committed is the length without the running mutation.
+	committed(f *family) (int64, error)
 	root() *Root
 }
 

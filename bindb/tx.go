@@ -55,6 +55,8 @@ func (tx *Tx) size(f *family) (int64, error) {
 	return tx.view.size(f)
 }
 
+func (tx *Tx) committed(f *family) (int64, error) { return tx.view.size(f) }
+
 func (tx *Tx) readAt(f *family, p []byte, off int64) error {
 	w := tx.writes[f.no]
 	if w == nil {
@@ -203,6 +205,8 @@ func (v *view) size(f *family) (int64, error) {
 	v.sizes[f.no] = n
 	return n, nil
 }
+
+func (v *view) committed(f *family) (int64, error) { return v.size(f) }
 
 func (v *view) readAt(f *family, p []byte, off int64) error {
 	file, err := v.r.file(f)

@@ -1,0 +1,37 @@
+package authority
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNoAuthority is returned when the data directory holds no authority.
+	ErrNoAuthority = errors.New("no authority here")
+
+	// ErrExists is returned by Create when the data directory holds one.
+	ErrExists = errors.New("an authority exists here")
+
+	// ErrNewerFormat is returned for a data directory that a newer version has
+	// written. Nothing in it is touched.
+	ErrNewerFormat = errors.New("written by a newer version")
+
+	// ErrNotActive is returned for new work on a Repository that is retiring
+	// or purged.
+	ErrNotActive = errors.New("repository is not active")
+
+	// ErrState is returned when the present state of a record does not allow
+	// the change. Nothing was changed.
+	ErrState = errors.New("state does not allow it")
+
+	// ErrLeaseHeld is returned by a claim of a Job that somebody else holds.
+	ErrLeaseHeld = errors.New("lease is held")
+
+	// ErrLeaseLost is returned to a holder whose lease has expired, was
+	// superseded, or never was. The work must not be reported again.
+	ErrLeaseLost = errors.New("lease is lost")
+)
+
+func statef(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrState, fmt.Sprintf(format, args...))
+}

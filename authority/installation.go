@@ -1,0 +1,257 @@
+package authority
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/internal/vfs"
+)
+
+// Options say where an authority lives and what it takes from its surroundings.
+type Options struct {
+	// Dir is the data directory.
+	Dir string
+	// FS is the file system; nil means the real one.
+	FS vfs.FS
+	// Clock is the only clock that counts; nil means time.Now.
+	Clock func() time.Time
+	// Random gives tokens and ids; nil means crypto/rand.
+	Random io.Reader
+	// LockWait bounds the wait for a lock; zero means 20 seconds.
+	LockWait time.Duration
+	// Lease is how long a claim or a heartbeat holds; zero means 60 seconds.
+	Lease time.Duration
+	// RetryDelay is how long a failed Job waits; zero means 15 seconds.
+	RetryDelay time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.LockWait == 0 {
+		o.LockWait = 20 * time.Second
+	}
+	if o.Lease == 0 {
+		o.Lease = 60 * time.Second
+	}
+	if o.RetryDelay == 0 {
+		o.RetryDelay = 15 * time.Second
+	}
+	return o
+}
+
+// now is the clock in whole seconds, never zero.
+func (o Options) now() record.Seconds {
+	return record.Seconds(max(o.Clock().Unix(), 1))
+}
+
+// Reserved are the names of Repositories 0 to 3.
+var Reserved = [4]string{"ait-core", "ait-server", "ait-python", "ait-node"}
+
+// FirstRepository is the index of a user's first Repository.
+const FirstRepository = 4
+
+const (
+	reservedFlags record.PolicyFlags = 0x83
+	// DefaultFlags are the requirements of a new user Repository: tests, relaxed
+	// for changes that touch documentation only.
+	DefaultFlags record.PolicyFlags = 0x82
+)
+
+const activeSchema = "writ.active.v1"
+
+// active is the content of active.json, which names the generation that counts.
+type active struct {
+	Schema       string `json:"schema"`
+	LayoutID     int    `json:"layout_id"`
+	Generation   uint64 `json:"generation"`
+	Installation string `json:"installation"`
+	Epoch        uint64 `json:"epoch"`
+}
+
+// Authority is one open installation. It is safe for concurrent use.
+type Authority struct {
+	opt    Options
+	active active
+
+	registry *bindb.Root
+
+	mu    sync.Mutex
+	repos map[uint32]*Repository
+}
+
+func (o Options) generation(n uint64) string {
+	return filepath.Join(o.Dir, "generations", strconv.FormatUint(n, 10))
+}
+
+func (o Options) runtime() string { return filepath.Join(o.Dir, "runtime") }
+
+func (o Options) config(a active, kind record.Root, label string) bindb.Config {
+	dir := filepath.Join(o.generation(a.Generation), "registry")
+	if kind == record.RootAuthority {
+		dir = filepath.Join(o.generation(a.Generation), "repositories", label)
+	}
+	return bindb.Config{
+		FS: o.FS, Dir: dir, Kind: kind, Label: label, Runtime: o.runtime(), LockWait: o.LockWait,
+		Identity: sha256.Sum256(fmt.Appendf(nil, "writ root %s/%d/%s", a.Installation, a.Generation, label)),
+	}
+}
+
+// Create makes an installation in o.Dir with the four reserved Repositories and
+// one user Repository, at index 4, and opens it. Everything is durable before
+// active.json names it; an interrupted creation leaves nothing that counts. The
+// error is ErrExists when there is one already.
+func Create(ctx context.Context, o Options, name string, flags record.PolicyFlags) (*Authority, error) {
+	o = o.withDefaults()
+	if err := create(ctx, o, name, flags); err != nil {
+		return nil, fmt.Errorf("create the authority in %s: %w", o.Dir, err)
+	}
+	return Open(ctx, o)
+}
+
+func create(ctx context.Context, o Options, name string, flags record.PolicyFlags) error {
+	if err := vfs.MkdirAll(o.FS, o.Dir, 0o700); err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, o.LockWait)
+	defer cancel()
+	lock, err := o.FS.Lock(wait, filepath.Join(o.Dir, "lifecycle.lock"), vfs.Exclusive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Unlock() }()
+	if there, err := vfs.Exists(o.FS, filepath.Join(o.Dir, "active.json")); err != nil || there {
+		return errors.Join(err, ErrExists)
+	}
+	id := make([]byte, 16)
+	if _, err := io.ReadFull(o.Random, id); err != nil {
+		return err
+	}
+	a := active{Schema: activeSchema, LayoutID: bindb.LayoutID, Generation: 1, Installation: hex.EncodeToString(id), Epoch: 1}
+	gen := o.generation(1)
+	if err := o.FS.RemoveAll(gen); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	repos := filepath.Join(gen, "repositories")
+	for _, dir := range []string{repos, o.runtime()} {
+		if err := vfs.MkdirAll(o.FS, dir, 0o700); err != nil {
+			return err
+		}
+	}
+	names := append(append([]string(nil), Reserved[:]...), name)
+	errs := make([]error, len(names)+1)
+	var wg sync.WaitGroup
+	for i := range names {
+		wg.Go(func() {
+			errs[i] = bindb.Create(o.config(a, record.RootAuthority, strconv.Itoa(i)))
+		})
+	}
+	wg.Go(func() {
+		errs[len(names)] = bindb.CreateWith(ctx, o.config(a, record.RootRegistry, "registry"), func(tx *bindb.Tx) error {
+			for i, n := range names {
+				f := reservedFlags
+				if i >= FirstRepository {
+					f = flags
+				}
+				if _, err := appendRepository(tx, n, record.Namespace{}, f, o.now()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, dir := range []string{repos, gen, filepath.Dir(gen), o.Dir} {
+		if err := o.FS.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	b, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return err
+	}
+	return vfs.WriteFileAtomic(o.FS, filepath.Join(o.Dir, "active.json"), append(b, '\n'), 0o600)
+}
+
+// Open opens the installation in o.Dir. The error is ErrNoAuthority when there is
+// none, ErrNewerFormat, or one of package bindb's.
+func Open(ctx context.Context, o Options) (*Authority, error) {
+	o = o.withDefaults()
+	a, err := readActive(o)
+	if err != nil {
+		return nil, err
+	}
+	au := &Authority{opt: o, active: a, repos: map[uint32]*Repository{}}
+	au.registry, err = bindb.Open(ctx, o.config(a, record.RootRegistry, "registry"))
+	if err != nil {
+		return nil, err
+	}
+	return au, nil
+}
+
+func readActive(o Options) (active, error) {
+	var a active
+	path := filepath.Join(o.Dir, "active.json")
+	raw, err := vfs.ReadFile(o.FS, path, 64<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, fmt.Errorf("%w: %s does not exist", ErrNoAuthority, path)
+	}
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return a, fmt.Errorf("%s: %w: %w", path, bindb.ErrCorrupt, err)
+	}
+	if a.Schema != activeSchema || a.LayoutID != bindb.LayoutID {
+		return a, fmt.Errorf("%s: %w: schema %q, layout %d; this program knows %q, layout %d",
+			path, ErrNewerFormat, a.Schema, a.LayoutID, activeSchema, bindb.LayoutID)
+	}
+	if id, err := hex.DecodeString(a.Installation); err != nil || len(id) != 16 || a.Epoch == 0 || a.Generation == 0 {
+		return a, fmt.Errorf("%s: %w: installation, epoch or generation is malformed", path, bindb.ErrCorrupt)
+	}
+	return a, nil
+}
+
+// Close closes every root.
+func (a *Authority) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	errs := []error{a.registry.Close()}
+	for _, r := range a.repos {
+		errs = append(errs, r.root.Close())
+	}
+	a.repos = map[uint32]*Repository{}
+	return errors.Join(errs...)
+}
+
+// Dir is the data directory.
+func (a *Authority) Dir() string { return a.opt.Dir }
+
+// Installation is the random id of the installation, 32 hexadecimal digits.
+func (a *Authority) Installation() string { return a.active.Installation }
+
+// Epoch counts restores. Leases and cursors of an earlier epoch are void.
+func (a *Authority) Epoch() uint64 { return a.active.Epoch }

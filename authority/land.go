@@ -1,0 +1,142 @@
+package authority
+
+import (
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
+)
+
+// Land is one attempt to bring a Patchset onto a Line.
+type Land struct {
+	record.Land
+	Index uint32
+	ID    record.Identity
+}
+
+// Land reads one Land.
+func (v *View) Land(index uint32) (Land, error) {
+	rec, err := bindb.Lands.Get(v, index)
+	if err != nil {
+		return Land{}, err
+	}
+	c, err := bindb.Changes.Get(v, rec.Change)
+	if err != nil {
+		return Land{}, err
+	}
+	id := record.TaskIdentity(v.repo.info.Namespace, c.Task).Change(rec.ChangeOrdinal).Land(rec.Ordinal)
+	return Land{rec, index, id}, nil
+}
+
+// Lands lists the Lands of a Change, oldest first.
+func (v *View) Lands(change uint32) ([]Land, error) {
+	row, err := bindb.ChangeLands.Get(v, change)
+	if err != nil {
+		return nil, err
+	}
+	list, err := walk(row.Latest, v.Land, func(l Land) record.Ref { return l.PreviousInChange })
+	return live(list, func(l Land) bool { return l.Meta.Tombstoned() }), err
+}
+
+// RunningLand returns the Land that is under way, or nil. Lands run one at a time
+// under the Repository's lock, so that only the newest can have been interrupted.
+func (v *View) RunningLand() (*Land, error) {
+	n, err := bindb.Lands.Count(v)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	l, err := v.Land(n - 1)
+	if err != nil || l.Meta.Status() != record.LandStatusRunning {
+		return nil, err
+	}
+	return &l, nil
+}
+
+// LandSpec describes a Land that is about to move a branch.
+type LandSpec struct {
+	Patchset   uint32
+	TargetLine uint32
+	PreTarget  uint32 // Snapshot that the target stands on
+	Mode       record.LandMode
+}
+
+// BeginLand records a running Land of the selected Patchset. It must be committed
+// before the branch moves.
+func (tx *Tx) BeginLand(s LandSpec) (uint32, error) {
+	p, c, err := tx.selected(s.Patchset)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := tx.Line(s.TargetLine); err != nil {
+		return 0, err
+	}
+	if _, err := tx.Snapshot(s.PreTarget); err != nil {
+		return 0, err
+	}
+	index, err := bindb.Lands.Count(tx)
+	if err != nil {
+		return 0, err
+	}
+	inChange, ordinal, err := linkOrdinal(tx, bindb.ChangeLands, p.Change, index)
+	if err != nil {
+		return 0, err
+	}
+	inTask, err := linkInventory(tx, bindb.TaskLands, c.Task, index)
+	if err != nil {
+		return 0, err
+	}
+	rec := record.Land{
+		Ordinal: ordinal, ChangeOrdinal: c.Ordinal, Change: p.Change, Patchset: s.Patchset,
+		PreviousInTask: inTask, PreviousInChange: inChange, PreTarget: record.RefTo(s.PreTarget),
+		SubmittedAt: tx.now, UpdatedAt: tx.now, TargetLine: record.RefTo(s.TargetLine),
+	}
+	rec.Meta.SetStatus(record.LandStatusRunning)
+	rec.Meta.SetHasPreTarget(true)
+	rec.Meta.SetMode(s.Mode)
+	return bindb.Lands.Append(tx.tx, rec)
+}
+
+// FinishLand records that the branch has moved: the Land succeeds, the target Line
+// stands on the landed Snapshot and the Change is landed, all in one batch.
+func (tx *Tx) FinishLand(land, landed uint32) error {
+	l, err := tx.runningLand(land)
+	if err != nil {
+		return err
+	}
+	line, _ := l.TargetLine.Index()
+	if err := tx.SetLineHead(line, landed); err != nil {
+		return err
+	}
+	l.Meta.SetStatus(record.LandStatusSucceeded)
+	l.Meta.SetHasLandedSnapshot(true)
+	l.Landed = record.RefTo(landed)
+	l.UpdatedAt = max(tx.now, l.UpdatedAt)
+	if err := bindb.Lands.Put(tx.tx, land, l.Land); err != nil {
+		return err
+	}
+	return tx.putChange(l.Change, func(c *record.Change) {
+		c.Meta.SetLifecycle(record.ChangeLifecycleLanded)
+		c.Meta.SetReviewPending(false)
+		c.Meta.SetValidationPending(false)
+		c.Meta.SetReadyToLand(false)
+		c.Meta.SetBlocked(false)
+	})
+}
+
+// FailLand records that the branch did not move.
+func (tx *Tx) FailLand(land uint32, why record.LandFailure) error {
+	l, err := tx.runningLand(land)
+	if err != nil {
+		return err
+	}
+	l.Meta.SetStatus(record.LandStatusFailed)
+	l.Failure = why
+	l.UpdatedAt = max(tx.now, l.UpdatedAt)
+	return bindb.Lands.Put(tx.tx, land, l.Land)
+}
+
+func (tx *Tx) runningLand(index uint32) (Land, error) {
+	l, err := tx.Land(index)
+	if err == nil && l.Meta.Status() != record.LandStatusRunning {
+		err = statef("%s is %s", l.ID, l.Meta.Status())
+	}
+	return l, err
+}

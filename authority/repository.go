@@ -1,0 +1,126 @@
+package authority
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
+)
+
+// Repository is one open Repository authority. It is safe for concurrent use.
+type Repository struct {
+	a    *Authority
+	info RepositoryInfo
+	root *bindb.Root
+}
+
+// Repository opens the Repository with the given index. The error is
+// bindb.ErrNotFound when the registry has none, and ErrNotActive when it is
+// purged.
+func (a *Authority) Repository(ctx context.Context, index uint32) (*Repository, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.repos[index]; r != nil {
+		return r, nil
+	}
+	var info RepositoryInfo
+	err := a.registry.View(ctx, func(r bindb.Reader) error {
+		rec, err := bindb.Repositories.Get(r, index)
+		if err != nil {
+			return err
+		}
+		name, err := repositoryName(r, index, &rec)
+		info = RepositoryInfo{index, name, rec}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if info.Meta.Tombstoned() || info.Lifecycle == record.LifecyclePurged {
+		return nil, fmt.Errorf("repository %d: %w: it was purged", index, ErrNotActive)
+	}
+	cfg := a.opt.config(a.active, record.RootAuthority, strconv.FormatUint(uint64(index), 10))
+	root, err := bindb.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &Repository{a: a, info: info, root: root}
+	a.repos[index] = r
+	return r, nil
+}
+
+// Info is the Repository's registry entry at the time it was opened.
+func (r *Repository) Info() RepositoryInfo { return r.info }
+
+// Root is the Binary DB root, for checks and dumps.
+func (r *Repository) Root() *bindb.Root { return r.root }
+
+// View reads the committed state. fn must be short: it holds the Repository's
+// locks, shared.
+func (r *Repository) View(ctx context.Context, fn func(*View) error) error {
+	return r.root.View(ctx, func(rd bindb.Reader) error {
+		return fn(&View{Reader: rd, repo: r})
+	})
+}
+
+// Update runs fn and makes what its verbs wrote durable before it returns. An
+// error from fn changes nothing.
+func (r *Repository) Update(ctx context.Context, fn func(*Tx) error) error {
+	if r.info.Lifecycle != record.LifecycleActive {
+		return fmt.Errorf("repository %d: %w: it is %s", r.info.Index, ErrNotActive, r.info.Lifecycle)
+	}
+	return r.root.Update(ctx, func(tx *bindb.Tx) error { return fn(r.tx(tx)) })
+}
+
+// Session is the right to run several updates with nobody in between.
+type Session struct {
+	r *Repository
+	s *bindb.Session
+}
+
+// Exclusive holds the Repository's locks while fn runs.
+func (r *Repository) Exclusive(ctx context.Context, fn func(*Session) error) error {
+	if r.info.Lifecycle != record.LifecycleActive {
+		return fmt.Errorf("repository %d: %w: it is %s", r.info.Index, ErrNotActive, r.info.Lifecycle)
+	}
+	return r.root.Exclusive(ctx, func(s *bindb.Session) error { return fn(&Session{r, s}) })
+}
+
+// Update commits what fn wrote.
+func (s *Session) Update(ctx context.Context, fn func(*Tx) error) error {
+	return s.s.Update(ctx, func(tx *bindb.Tx) error { return fn(s.r.tx(tx)) })
+}
+
+// View reads inside the session.
+func (s *Session) View(fn func(*View) error) error {
+	return s.s.View(func(rd bindb.Reader) error { return fn(&View{Reader: rd, repo: s.r}) })
+}
+
+// View is the read access to one Repository, valid inside the function that got
+// it.
+type View struct {
+	bindb.Reader
+	repo *Repository
+}
+
+// Tx is a View that can also change the Repository: its methods are the verbs.
+// A Tx reads its own writes.
+type Tx struct {
+	View
+	tx  *bindb.Tx
+	now record.Seconds
+}
+
+func (r *Repository) tx(tx *bindb.Tx) *Tx {
+	return &Tx{View: View{Reader: tx, repo: r}, tx: tx, now: r.a.opt.now()}
+}
+
+// Now is the instant, in whole seconds, at which this transaction takes place.
+func (tx *Tx) Now() record.Seconds { return tx.now }
+
+func (r *Repository) leasePath() string {
+	return filepath.Join(r.a.opt.runtime(), "leases", strconv.FormatUint(uint64(r.info.Index), 10))
+}

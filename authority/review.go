@@ -1,0 +1,172 @@
+package authority
+
+import (
+	"fmt"
+
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
+)
+
+// Review is one statement of an Actor about a Patchset.
+type Review struct {
+	record.Review
+	Index uint32
+	ID    record.Identity
+	Actor Actor
+	Text  string
+}
+
+// Action is the wire spelling of the review, such as approve.
+func (r *Review) Action() record.ReviewAction {
+	a, _ := r.Meta.Action() // Decode and Check have refused every other combination
+	return a
+}
+
+// Reviews lists the live Reviews of a Patchset in order of ordinal.
+func (v *View) Reviews(p *Patchset) ([]Review, error) {
+	row, err := bindb.PatchsetReviews.Get(v, p.Index)
+	if err != nil {
+		return nil, err
+	}
+	list, err := walk(row.Latest, func(i uint32) (Review, error) { return v.review(p, i) },
+		func(r Review) record.Ref { return r.PreviousInPatchset })
+	return live(list, func(r Review) bool { return r.Meta.Tombstoned() }), err
+}
+
+func (v *View) review(p *Patchset, index uint32) (Review, error) {
+	rec, err := bindb.Reviews.Get(v, index)
+	if err != nil {
+		return Review{}, err
+	}
+	i, ok := rec.Actor.Index()
+	if !ok {
+		return Review{}, &bindb.RecordError{File: bindb.Reviews.File(), Index: index, Err: fmt.Errorf("it names no actor")}
+	}
+	actor, err := v.Actor(i)
+	if err != nil {
+		return Review{}, err
+	}
+	var text record.ReviewPayload
+	if err := readPayload(v, bindb.ReviewPayload, rec.PayloadOffset, rec.PayloadLen, &text); err != nil {
+		return Review{}, err
+	}
+	return Review{rec, index, p.ID.Review(rec.Ordinal), actor, text.Text}, nil
+}
+
+// ReviewSpec describes a new Review.
+type ReviewSpec struct {
+	Patchset uint32
+	Action   record.ReviewAction
+	Blocking bool
+	Text     string // may be empty
+	Actor    uint32
+}
+
+// AddReview records a Review of the selected Patchset of an open Change.
+func (tx *Tx) AddReview(s ReviewSpec) (uint32, error) {
+	p, c, err := tx.selected(s.Patchset)
+	if err != nil {
+		return 0, err
+	}
+	actor, err := tx.Actor(s.Actor)
+	if err != nil {
+		return 0, err
+	}
+	if (s.Action == record.ReviewActionRequest) != (actor.Meta.Kind() == record.ActorKindTeam) {
+		return 0, fmt.Errorf("review: %w: a request names exactly one team, every other action a reviewer", bindb.ErrInvalid)
+	}
+	index, err := bindb.Reviews.Count(tx)
+	if err != nil {
+		return 0, err
+	}
+	inPatchset, ordinal, err := linkOrdinal(tx, bindb.PatchsetReviews, s.Patchset, index)
+	if err != nil {
+		return 0, err
+	}
+	inTask, err := linkInventory(tx, bindb.TaskReviews, c.Task, index)
+	if err != nil {
+		return 0, err
+	}
+	off, n, err := addPayload(tx, bindb.ReviewPayload, &record.ReviewPayload{Text: s.Text})
+	if err != nil {
+		return 0, err
+	}
+	rec := record.Review{
+		Ordinal: ordinal, PatchOrdinal: p.Ordinal, ChangeOrdinal: p.ChangeOrdinal, Actor: record.RefTo(s.Actor),
+		Patchset: s.Patchset, PreviousInTask: inTask, PreviousInPatchset: inPatchset,
+		PayloadOffset: off, PayloadLen: n, CreatedAt: tx.now,
+	}
+	rec.Meta.SetAction(s.Action)
+	rec.Meta.SetBlocking(s.Blocking)
+	if _, err := bindb.Reviews.Append(tx.tx, rec); err != nil {
+		return 0, err
+	}
+	return index, tx.touched(p, func(c *record.Change) {
+		switch rec.Meta.Base() {
+		case record.ReviewBaseRequest, record.ReviewBaseRequestChanges:
+			c.Meta.SetReviewPending(true)
+		case record.ReviewBaseApprove, record.ReviewBaseDismiss:
+			c.Meta.SetReviewPending(false)
+		}
+	})
+}
+
+// standing is what the Reviews of a Patchset amount to.
+type standing struct {
+	approvals  []Review // one an Actor
+	objections []Review
+}
+
+// stand weighs Reviews as section 16.4 says: for each Actor and lane the last
+// approve, request_changes, dismiss or defer counts; a blocking Review objects
+// until the same Actor approves or dismisses.
+func stand(reviews []Review) standing {
+	type seat struct {
+		actor uint32
+		lane  bool
+	}
+	last := map[seat]Review{}
+	open := map[uint32]Review{}
+	var order []seat
+	for _, r := range reviews {
+		actor, _ := r.Review.Actor.Index()
+		base := r.Meta.Base()
+		if base == record.ReviewBaseApprove || base == record.ReviewBaseDismiss {
+			delete(open, actor)
+		}
+		if r.Meta.Blocking() && base != record.ReviewBaseApprove && base != record.ReviewBaseDismiss {
+			open[actor] = r
+		}
+		decides := base == record.ReviewBaseApprove || base == record.ReviewBaseRequestChanges ||
+			base == record.ReviewBaseDismiss || r.Meta.Defer()
+		if !decides {
+			continue
+		}
+		s := seat{actor, r.Meta.TaskLane()}
+		if _, seen := last[s]; !seen {
+			order = append(order, s)
+		}
+		last[s] = r
+	}
+	var st standing
+	approved := map[uint32]bool{}
+	for _, s := range order {
+		r := last[s]
+		switch r.Meta.Base() {
+		case record.ReviewBaseApprove:
+			if !approved[s.actor] && r.Actor.Meta.Kind() != record.ActorKindTeam {
+				approved[s.actor] = true
+				st.approvals = append(st.approvals, r)
+			}
+		case record.ReviewBaseRequestChanges:
+			st.objections = append(st.objections, r)
+		}
+	}
+	for _, r := range reviews {
+		actor, _ := r.Review.Actor.Index()
+		if o, ok := open[actor]; ok && o.Index == r.Index && r.Meta.Base() != record.ReviewBaseRequestChanges {
+			st.objections = append(st.objections, r)
+		}
+	}
+	return st
+}

@@ -23,4 +23,8 @@ var (
 
 	// ErrTooLarge is returned by ReadFile for a file above the caller's limit.
 	ErrTooLarge = errors.New("is larger than allowed")
+
+	// ErrCrashed is returned by everything that a simulated process tries after
+	// its Crash.
+	ErrCrashed = errors.New("was used by a simulated process after its crash")
 )

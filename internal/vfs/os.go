@@ -122,6 +122,25 @@ func infoOf(st fs.FileInfo) Info {
 	return info
 }
 
+// onHandle calls do with f's descriptor, again while a signal interrupts it.
+func onHandle(f *os.File, op string, do func(fd int) error) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var derr error
+	err = conn.Control(func(fd uintptr) {
+		derr = do(int(fd))
+		for derr == syscall.EINTR {
+			derr = do(int(fd))
+		}
+	})
+	if err != nil {
+		derr = fs.ErrClosed // Control has no other reason to refuse
+	}
+	return pathError(op, f.Name(), derr)
+}
+
 // osFile hides what os.File can do beyond File, above all a position and
 // O_APPEND writes.
 type osFile struct {

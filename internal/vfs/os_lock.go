@@ -58,9 +58,9 @@ func tryLock(name string, mode LockMode) (Lock, error) {
 		if err := flock(f, mode); err != nil {
 			f.Close()
 			if errors.Is(err, unix.EWOULDBLOCK) {
-				err = ErrLocked
+				err = pathError("lock", name, ErrLocked)
 			}
-			return nil, pathError("lock", name, err)
+			return nil, err
 		}
 		same, err := stillNamed(f, name)
 		if err != nil {
@@ -118,27 +118,7 @@ func flock(f *os.File, mode LockMode) error {
 	if mode == Exclusive {
 		how = unix.LOCK_EX
 	}
-	return flockCall(f, how|unix.LOCK_NB)
-}
-
-func flockCall(f *os.File, how int) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var ferr error
-	err = conn.Control(func(fd uintptr) {
-		for {
-			ferr = unix.Flock(int(fd), how)
-			if ferr != unix.EINTR {
-				return
-			}
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return ferr
+	return onHandle(f, "lock", func(fd int) error { return unix.Flock(fd, how|unix.LOCK_NB) })
 }
 
 type osLock struct {
@@ -152,7 +132,7 @@ func (l *osLock) Unlock() error {
 	}
 	// Close alone is not enough: a child that was forked but has not executed
 	// yet shares the handle and would keep the lock for a moment.
-	err := pathError("unlock", l.f.Name(), flockCall(l.f, unix.LOCK_UN))
+	err := onHandle(l.f, "unlock", func(fd int) error { return unix.Flock(fd, unix.LOCK_UN) })
 	if cerr := l.f.Close(); err == nil {
 		err = cerr
 	}

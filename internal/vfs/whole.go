@@ -92,8 +92,8 @@ func removeLeft(fsys FS, name string) error {
 
 // MkdirAll makes a directory and its missing parents and syncs the parent of
 // each one it made, so that the path is durable when it returns. A directory
-// that was there already is taken as it is. It returns fs.ErrExist if something
-// on the way is not a directory.
+// that was there already is taken as it is. It returns fs.ErrExist or syscall.ENOTDIR
+// if something on the way is not a directory.
 func MkdirAll(fsys FS, path string, perm fs.FileMode) error {
 	path = filepath.Clean(path)
 	isDir, err := leadsToDir(fsys, path)
@@ -107,13 +107,14 @@ func MkdirAll(fsys FS, path string, perm fs.FileMode) error {
 		}
 	}
 	if err := fsys.Mkdir(path, perm); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			// Either somebody was quicker or it is no directory.
-			if isDir, lerr := leadsToDir(fsys, path); isDir || lerr != nil {
-				return lerr
-			}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
 		}
-		return err
+		// Somebody was quicker, but may not have synced yet; or it is a link to
+		// nowhere.
+		if isDir, lerr := leadsToDir(fsys, path); !isDir {
+			return errors.Join(err, lerr)
+		}
 	}
 	return fsys.SyncDir(parent)
 }

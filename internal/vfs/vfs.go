@@ -74,14 +74,6 @@ const (
 	Exclusive
 )
 
-// String returns "shared" or "exclusive".
-func (m LockMode) String() string {
-	if m == Exclusive {
-		return "exclusive"
-	}
-	return "shared"
-}
-
 // Lock is a held lock.
 type Lock interface {
 	// Unlock gives the lock back; a second call returns fs.ErrClosed.

@@ -1,10 +1,314 @@
 package bindb
 
-import "context"
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 
-// checkClosure refuses a root with a missing, undeclared or linked file.
-func (r *Root) checkClosure() error { return nil }
+	"github.com/writ-authority/writ/bindb/record"
+)
+
+// maxFindings bounds what Check reports.
+const maxFindings = 1000
+
+// Finding is one violation of the format, at one place.
+type Finding struct {
+	Check    string // the check that failed, such as "P04" (Binary DB v0, section 17)
+	File     string // name in the root, empty for the root as a whole
+	Index    uint32 // record, when HasIndex is set
+	HasIndex bool
+	Field    string // name in the format, empty when it concerns no single field
+	Message  string // what was found and what was expected
+}
+
+// String is a sentence that begins with the place.
+func (f Finding) String() string {
+	var b strings.Builder
+	b.WriteString(f.File)
+	if f.HasIndex {
+		fmt.Fprintf(&b, " record %d", f.Index)
+	}
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	if f.Field != "" {
+		b.WriteString(f.Field + " ")
+	}
+	fmt.Fprintf(&b, "%s (%s)", f.Message, f.Check)
+	return b.String()
+}
+
+// Check validates the whole root, whatever a clean stop has vouched for, and
+// returns every violation, at most 1000 of them. A sound root has none. The
+// error is about reading, not about what was read. Mutations wait until it has
+// finished.
+func (r *Root) Check(ctx context.Context) ([]Finding, error) {
+	findings, err := r.closure()
+	if err != nil || len(findings) > 0 {
+		return findings, err
+	}
+	err = r.View(ctx, func(rd Reader) error {
+		findings, err = check(ctx, rd, nil, maxFindings)
+		return err
+	})
+	return findings, err
+}
+
+// checkClosure refuses a root with a missing, undeclared, forbidden or linked
+// file, and one in which another implementation was interrupted.
+func (r *Root) checkClosure() error {
+	findings, err := r.closure()
+	return firstOf(findings, err)
+}
 
 // validate checks what m does not vouch for: everything when m is nil, else the
-// records behind its lengths.
-func (r *Root) validate(ctx context.Context, rd Reader, m *mark) error { return nil }
+// records behind its lengths, each by itself.
+func (r *Root) validate(ctx context.Context, v *view, m *mark) error {
+	if m != nil {
+		grown, err := r.behind(v, m)
+		if err != nil || !grown {
+			return err
+		}
+		if r.Kind == record.RootRegistry {
+			m = nil // few records, and their rules compare them with each other
+		}
+	}
+	return firstOf(check(ctx, v, m, 1))
+}
+
+func firstOf(findings []Finding, err error) error {
+	if err != nil || len(findings) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %s", ErrCorrupt, findings[0])
+}
+
+// behind takes the lengths of all files from the directory and reports whether
+// any file has grown behind m. A shorter one has lost committed bytes.
+func (r *Root) behind(v *view, m *mark) (grown bool, err error) {
+	entries, err := r.FS.ReadDir(r.Dir)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		f, ok := byFile[e.Name]
+		if !ok || f.root != r.Kind {
+			continue
+		}
+		old := m.Lengths[f.file]
+		if e.Size < old {
+			return false, corruptf("%s has %d bytes; %d were there at the last clean stop (%s)", f.file, e.Size, old, f.check("F03"))
+		}
+		v.sizes[f.no] = e.Size
+		grown = grown || e.Size > old
+	}
+	return grown, nil
+}
+
+// checker goes through the files of one root once. Rules report with bad and
+// never stop by themselves: stop is set when enough was found or a read failed,
+// and every loop ends on it.
+type checker struct {
+	ctx      context.Context
+	rd       Reader
+	max      int
+	findings []Finding
+	stop     error
+
+	// full: all rules for all records. Otherwise only records from on are
+	// checked, and only by rules that concern one record and its targets.
+	full    bool
+	from    []uint32 // by family number
+	counts  []uint32 // by family number, zero for payload files
+	sizes   []int64  // by family number
+	windows []window // by family number
+	spans   [][]span // by family number, of payload files
+}
+
+// errEnough ends a check that has found as much as it was asked for.
+var errEnough = errors.New("enough findings")
+
+func check(ctx context.Context, rd Reader, m *mark, limit int) ([]Finding, error) {
+	c := &checker{
+		ctx: ctx, rd: rd, max: limit, full: m == nil,
+		from: make([]uint32, len(families)), counts: make([]uint32, len(families)),
+		sizes: make([]int64, len(families)), windows: make([]window, len(families)),
+		spans: make([][]span, len(families)),
+	}
+	kind := rd.root().Kind
+	c.measure(kind, m)
+	// Nothing can be said about records while the files themselves are wrong.
+	if c.stop == nil && len(c.findings) == 0 {
+		if kind == record.RootRegistry {
+			c.registry()
+		} else {
+			c.authority()
+		}
+		c.overlaps()
+	}
+	if c.stop != nil && !errors.Is(c.stop, errEnough) {
+		return nil, c.stop
+	}
+	return c.findings, nil
+}
+
+// authority runs the rules of a repository root.
+func (c *checker) authority() {
+	t := c.loadTargets()
+	chains := c.newChains()
+	c.content(t)
+	c.plans(t)
+	c.queue(t)
+	c.workflow(t, chains)
+	c.policy(t, chains)
+	c.chainRows(chains)
+}
+
+// measure reads the length of every file and checks what a length can show.
+func (c *checker) measure(kind record.Root, m *mark) {
+	for _, f := range families {
+		if f.root != kind {
+			continue
+		}
+		n, err := c.rd.size(f)
+		switch {
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrLayout):
+			c.bad(f, "F01", "%v", err)
+			continue
+		case err != nil:
+			c.fail(err)
+			return
+		}
+		c.sizes[f.no] = n
+		if !f.fixed {
+			continue
+		}
+		if c.counts[f.no], err = f.count(n); err != nil {
+			c.bad(f, "F03", "%v", err)
+		}
+		if m != nil {
+			c.from[f.no] = uint32((m.Lengths[f.file] - HeaderSize) / int64(f.size))
+		}
+	}
+}
+
+func (c *checker) fail(err error) {
+	if c.stop == nil {
+		c.stop = err
+	}
+}
+
+func (c *checker) add(f Finding) {
+	if c.stop != nil {
+		return
+	}
+	c.findings = append(c.findings, f)
+	if len(c.findings) >= c.max {
+		c.stop = errEnough
+	}
+}
+
+// bad reports a violation that concerns a file as a whole.
+func (c *checker) bad(f *family, id, format string, args ...any) {
+	c.add(Finding{Check: f.check(id), File: f.file, Message: fmt.Sprintf(format, args...)})
+}
+
+// badField reports a violation in one field of one record.
+func (c *checker) badField(f *family, i uint32, id, field, format string, args ...any) {
+	c.add(Finding{
+		Check: f.check(id), File: f.file, Index: i, HasIndex: true,
+		Field: field, Message: fmt.Sprintf(format, args...),
+	})
+}
+
+// badRecord reports an error of Decode or Check.
+func (c *checker) badRecord(f *family, i uint32, err error) {
+	var fe *record.FieldError
+	if !errors.As(err, &fe) {
+		c.badField(f, i, "F06", "", "%v", err)
+		return
+	}
+	value := strconv.FormatUint(fe.Value, 10)
+	if fe.Bytes != nil {
+		value = hex.EncodeToString(fe.Bytes)
+	}
+	id := fe.Check
+	if f.root == record.RootRegistry && id == "F06" && strings.HasPrefix(fe.Field, "lifecycle_kind") {
+		id = "G09"
+	}
+	c.badField(f, i, id, fe.Field, "is %s, want %s", value, fe.Want)
+}
+
+// check is the name of a check in the root of the family: the registry numbers
+// the common ones differently (section 17.3).
+func (f *family) check(id string) string {
+	if f.root != record.RootRegistry {
+		return id
+	}
+	switch id {
+	case "F01":
+		return "G03"
+	case "F02":
+		return "G02"
+	case "F03":
+		return "G04"
+	case "F04", "F07":
+		return "G12"
+	case "F05":
+		return "G13"
+	case "F06":
+		return "G05"
+	}
+	return id
+}
+
+// scan decodes and checks the records of a table that are to be checked, and
+// calls fn for each one that can be decoded. The record is reused.
+func scan[T any, P record.Codec[T]](c *checker, t Table[T, P], fn func(i uint32, rec *T)) {
+	var rec T
+	checks, _ := any(P(&rec)).(interface{ Check() error })
+	each(c, t.f, c.from[t.f.no], func(i uint32, raw []byte) {
+		if err := P(&rec).Decode(raw); err != nil {
+			c.badRecord(t.f, i, err)
+			return
+		}
+		if checks != nil {
+			if err := checks.Check(); err != nil {
+				c.badRecord(t.f, i, err)
+			}
+		}
+		fn(i, &rec)
+	})
+}
+
+// each reads the records of a family from the given one on, in large pieces.
+func each(c *checker, f *family, from uint32, fn func(i uint32, raw []byte)) {
+	const piece = 256 << 10
+	count := c.counts[f.no]
+	if from >= count {
+		return
+	}
+	per := uint32(piece / f.size)
+	buf := make([]byte, int(min(per, count-from))*f.size)
+	for i := from; i < count && c.stop == nil; {
+		if err := c.ctx.Err(); err != nil {
+			c.fail(err)
+			return
+		}
+		k := min(per, count-i)
+		if err := c.rd.readAt(f, buf[:int(k)*f.size], f.offset(i)); err != nil {
+			c.fail(err)
+			return
+		}
+		for j := range k {
+			fn(i+j, buf[int(j)*f.size:int(j+1)*f.size])
+			if c.stop != nil {
+				return
+			}
+		}
+		i += k
+	}
+}

@@ -49,6 +49,14 @@ func (r *Root) readMark() *mark {
 	if json.Unmarshal(body, &m) != nil || m.Schema != markSchema || m.Identity != hex.EncodeToString(r.identity[:]) {
 		return nil
 	}
+	for _, f := range families {
+		if f.root != r.Kind {
+			continue
+		}
+		if _, err := f.count(m.Lengths[f.file]); err != nil {
+			return nil // of another version, which declares other files
+		}
+	}
 	return &m
 }
 

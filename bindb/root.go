@@ -157,7 +157,7 @@ func (r *Root) open(ctx context.Context) error {
 		r.marked = r.readMark()
 	}
 	return r.View(ctx, func(rd Reader) error {
-		return r.validate(ctx, rd, r.marked)
+		return r.validate(ctx, rd.(*view), r.marked)
 	})
 }
 

@@ -14,21 +14,39 @@ import (
 // The writer's journal is undo storage for one batch: the length of each file
 // before it, the SHA-256 of what is appended, and both images of every replaced
 // record. It becomes durable before the first authority byte changes and is
-// overwritten in place by the next batch. A torn journal therefore means that
-// its batch has touched nothing.
+// overwritten in place by the next batch, of whatever process. A torn journal
+// therefore means that its batch has touched nothing.
 //
-//	magic[8] "WRITJNL1"   u64 batch   identity[32]   u64 body length
+//	magic[8] "WRITJNL1"   u8 state   zero[7]   u64 batch   identity[32]   u64 body length
 //	body: u32 files, then for each file
 //	      u8 name length, name, u64 old length, u64 new length,
 //	      sha256[32] of the appended bytes, u32 images, then for each image
 //	      u64 offset, u32 length, before, after
-//	sha256[32] of everything above
+//	sha256[32] of everything above, with state zero
+//
+// The state lies in the first sector, together with what identifies the batch,
+// and is written without a sync: it tells other processes on the same machine
+// that there is nothing to recover. After a power cut it may be older than the
+// truth, never newer.
 const (
-	journalMagic  = "WRITJNL1"
-	journalHead   = 8 + 8 + 32 + 8
-	journalDigest = sha256.Size
+	journalMagic    = "WRITJNL1"
+	journalStateAt  = 8
+	journalBatchAt  = 16
+	journalRootAt   = 24
+	journalLengthAt = 56
+	journalHead     = 64
+	journalDigest   = sha256.Size
 	// maxJournal bounds the memory that one batch or its recovery needs.
 	maxJournal = 64 << 20
+)
+
+// journalState is how far the batch of a journal came, as its writer left word.
+type journalState uint8
+
+const (
+	journalOpen    journalState = iota // it may be half written
+	journalSettled                     // it is durable as a whole, or taken back as a whole
+	journalFailed                      // a sync failed, nobody was told of success
 )
 
 // journal is the decoded form.
@@ -74,9 +92,10 @@ func newJournal(tx *Tx, batch uint64) (*journal, error) {
 	return j, nil
 }
 
-func (j *journal) encode() ([]byte, error) {
+func (j *journal) encode() []byte {
 	b := make([]byte, 0, 4096)
 	b = append(b, journalMagic...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(journalOpen))
 	b = binary.LittleEndian.AppendUint64(b, j.batch)
 	b = append(b, j.identity[:]...)
 	b = binary.LittleEndian.AppendUint64(b, 0)
@@ -94,13 +113,10 @@ func (j *journal) encode() ([]byte, error) {
 			b = append(b, img.before...)
 			b = append(b, img.after...)
 		}
-		if len(b) > maxJournal {
-			return nil, fmt.Errorf("%w: its journal would exceed %d bytes", ErrTooLarge, maxJournal)
-		}
 	}
-	binary.LittleEndian.PutUint64(b[journalHead-8:], uint64(len(b)-journalHead))
+	binary.LittleEndian.PutUint64(b[journalLengthAt:], uint64(len(b)-journalHead))
 	sum := sha256.Sum256(b)
-	return append(b, sum[:]...), nil
+	return append(b, sum[:]...)
 }
 
 // decodeJournal returns nil without an error when the bytes are not a complete
@@ -109,17 +125,20 @@ func decodeJournal(b []byte) (*journal, error) {
 	if len(b) < journalHead+journalDigest || string(b[:8]) != journalMagic {
 		return nil, nil
 	}
-	body := binary.LittleEndian.Uint64(b[journalHead-8:])
+	body := binary.LittleEndian.Uint64(b[journalLengthAt:])
 	if body > uint64(len(b)-journalHead-journalDigest) {
 		return nil, nil
 	}
 	end := journalHead + int(body)
-	sum := sha256.Sum256(b[:end])
-	if !bytes.Equal(sum[:], b[end:end+journalDigest]) {
+	h := sha256.New()
+	h.Write(b[:journalStateAt])
+	h.Write([]byte{byte(journalOpen)})
+	h.Write(b[journalStateAt+1 : end])
+	if !bytes.Equal(h.Sum(nil), b[end:end+journalDigest]) {
 		return nil, nil
 	}
-	j := &journal{batch: binary.LittleEndian.Uint64(b[8:])}
-	copy(j.identity[:], b[16:])
+	j := &journal{batch: binary.LittleEndian.Uint64(b[journalBatchAt:])}
+	copy(j.identity[:], b[journalRootAt:])
 	d := decoder{b: b[journalHead:end]}
 	for range d.u32() {
 		name := string(d.bytes(int(d.u8())))
@@ -195,85 +214,90 @@ func (d *decoder) u64() uint64 {
 	return 0
 }
 
-// journalState is how far the batch of a standing journal came.
-type journalState int
-
-const (
-	journalApplied journalState = iota // every file is in its after-state
-	journalBroken                      // some file is not
-)
-
-// state compares the files with the images.
-func (j *journal) state(r *Root) (journalState, error) {
+// applied reports whether every file is in its after-state.
+func (j *journal) applied(r *Root) (bool, error) {
 	for _, jf := range j.files {
 		file, err := r.file(jf.f)
 		if err != nil {
-			return 0, err
+			return false, err
 		}
 		size, err := file.Size()
 		if err != nil {
-			return 0, err
+			return false, err
 		}
 		if size < jf.old {
-			return 0, corruptf("%s has %d bytes; %d of them were committed", jf.f.file, size, jf.old)
+			return false, corruptf("%s has %d bytes; %d of them were committed", jf.f.file, size, jf.old)
 		}
 		if size != jf.new {
-			return journalBroken, nil
+			return false, nil
 		}
 		if jf.new > jf.old {
 			sum, err := hashRange(file, jf.f.file, jf.old, jf.new)
 			if err != nil {
-				return 0, err
+				return false, err
 			}
 			if sum != jf.appended {
-				return journalBroken, nil
+				return false, nil
 			}
 		}
 		for _, img := range jf.images {
 			now := make([]byte, len(img.after))
 			if err := readFull(file, jf.f.file, now, img.off); err != nil {
-				return 0, err
+				return false, err
 			}
 			if !bytes.Equal(now, img.after) {
-				return journalBroken, nil
+				return false, nil
 			}
 		}
 	}
-	return journalApplied, nil
+	return true, nil
 }
 
-// revert restores every before-image and cuts every appended tail. Bytes below
+// undo restores every before-image and cuts every appended tail. Bytes below
 // the old length of a file are never cut.
-func (j *journal) revert(r *Root) error {
+func (j *journal) undo(r *Root) ([]vfs.File, error) {
 	var dirty []vfs.File
 	for _, jf := range j.files {
 		file, err := r.file(jf.f)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		size, err := file.Size()
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if size < jf.old {
+			return nil, corruptf("%s has %d bytes; %d of them were committed", jf.f.file, size, jf.old)
 		}
 		for _, img := range jf.images {
 			if _, err := file.WriteAt(img.before, img.off); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if size > jf.old {
 			if err := file.Truncate(jf.old); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		dirty = append(dirty, file)
 	}
+	return dirty, nil
+}
+
+// revert undoes the batch and makes that durable.
+func (j *journal) revert(r *Root) error {
+	dirty, err := j.undo(r)
+	if err != nil || len(dirty) == 0 {
+		return err
+	}
 	return syncAll(dirty)
 }
 
-// rewrite writes the after-state once more and syncs it. It is used when an
-// earlier sync failed: the kernel may have dropped the pages while still
-// showing them, so that a sync alone would prove nothing.
-func (j *journal) rewrite(r *Root) error {
+// confirm makes an applied batch durable: its writer may have died before it
+// could, or its sync may have failed without a word. The kernel may have dropped
+// pages of a failed sync while still showing them, so that a sync alone would
+// prove nothing; what is shown is written once more.
+func (j *journal) confirm(r *Root) error {
 	var dirty []vfs.File
 	for _, jf := range j.files {
 		file, err := r.file(jf.f)
@@ -295,6 +319,9 @@ func (j *journal) rewrite(r *Root) error {
 			}
 		}
 		dirty = append(dirty, file)
+	}
+	if len(dirty) == 0 {
+		return nil
 	}
 	return syncAll(dirty)
 }

@@ -2,8 +2,10 @@ package bindb
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -44,7 +46,8 @@ func (r *Root) lock(ctx context.Context, mode vfs.LockMode) (fileLocks, error) {
 	var held fileLocks
 	for _, path := range r.lockPaths() {
 		l, err := r.FS.Lock(wait, path, mode)
-		if errors.Is(err, fs.ErrNotExist) {
+		// The root itself is never made here: whoever removed it meant it.
+		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != r.Dir {
 			if err = vfs.MkdirAll(r.FS, filepath.Dir(path), 0o700); err == nil {
 				l, err = r.FS.Lock(wait, path, mode)
 			}
@@ -67,16 +70,13 @@ func (r *Root) lock(ctx context.Context, mode vfs.LockMode) (fileLocks, error) {
 // View runs fn on the committed state. Mutations wait until fn returns, so fn
 // should be short; it must not call Update or View of the same root.
 func (r *Root) View(ctx context.Context, fn func(Reader) error) error {
-	if r.closed.Load() {
-		return ErrClosed
-	}
 	for {
 		again, err := r.viewOnce(ctx, fn)
 		if err != nil || !again {
 			return err
 		}
-		// Another process left a journal: look at it with the lock that
-		// recovery needs, then read.
+		// Another process was interrupted: recover with the lock that takes,
+		// then read.
 		if _, err := r.settle(ctx); err != nil {
 			return err
 		}
@@ -86,39 +86,34 @@ func (r *Root) View(ctx context.Context, fn func(Reader) error) error {
 func (r *Root) viewOnce(ctx context.Context, fn func(Reader) error) (again bool, err error) {
 	r.rw.RLock()
 	defer r.rw.RUnlock()
+	if r.closed.Load() {
+		return false, ErrClosed
+	}
 	locks, err := r.lock(ctx, vfs.Shared)
 	if err != nil {
 		return false, err
 	}
 	defer locks.unlock()
-	standing, err := r.foreignJournal()
-	if err != nil || standing {
-		return standing, err
+	head, err := r.journalHead()
+	if err != nil {
+		return false, err
+	}
+	if head.interrupted() {
+		failed := r.failed.Load()
+		if failed == nil {
+			return true, nil
+		}
+		if !failed.undone || head.batch != failed.batch {
+			return false, fmt.Errorf("%w: %w", ErrReadOnly, failed.cause)
+		}
+		// This root's own failed batch, which is out of sight already.
 	}
 	v := r.newView()
 	return false, fn(&v)
 }
 
-// foreignJournal reports whether a journal stands that this root has not
-// written itself.
-func (r *Root) foreignJournal() (bool, error) {
-	info, err := r.FS.Lstat(r.journalPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return r.journal == nil || info.ID != r.journalID, nil
-}
-
-// settle takes the exclusive lock and brings an interrupted batch of another
-// process to its end.
+// settle takes the exclusive lock and brings an interrupted batch to its end.
 func (r *Root) settle(ctx context.Context) (reverted bool, err error) {
-	standing, err := r.foreignJournal()
-	if err != nil || !standing {
-		return false, err
-	}
 	select {
 	case r.leader <- struct{}{}:
 		defer func() { <-r.leader }()
@@ -135,15 +130,79 @@ func (r *Root) settle(ctx context.Context) (reverted bool, err error) {
 	return r.recover()
 }
 
-// recover settles a standing journal under the exclusive lock. A complete batch
-// is synced and kept, any other one is taken back. It reports whether a batch
-// was taken back or an earlier sync had failed, after which everything must be
+// head is the first sector of the journal, as far as it matters under a lock.
+type head struct {
+	exists bool
+	whole  bool // the magic is there
+	state  journalState
+	batch  uint64
+}
+
+// interrupted reports whether recovery has to look at the journal.
+func (h head) interrupted() bool {
+	return h.exists && (!h.whole || h.state != journalSettled)
+}
+
+// journalHead reads the head of the standing journal. The error is ErrForeign
+// for that of another root.
+func (r *Root) journalHead() (head, error) {
+	info, err := r.FS.Lstat(r.journalPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return head{}, nil
+	}
+	if err != nil {
+		return head{}, err
+	}
+	file := r.journal
+	if file == nil || info.ID != r.journalID {
+		if file, err = r.FS.OpenFile(r.journalPath(), os.O_RDONLY, 0); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return head{}, nil // its writer has stopped meanwhile
+			}
+			return head{}, err
+		}
+		defer file.Close() // only read
+	}
+	var b [journalHead]byte
+	if n, err := file.ReadAt(b[:], 0); n < len(b) {
+		if err != nil && !errors.Is(err, io.EOF) {
+			return head{}, err
+		}
+		return head{exists: true}, nil
+	}
+	if string(b[:journalStateAt]) != journalMagic {
+		return head{exists: true}, nil
+	}
+	if [32]byte(b[journalRootAt:journalLengthAt]) != r.identity {
+		return head{}, fmt.Errorf("%w: the journal %s describes another root; move it away to go on", ErrForeign, r.journalPath())
+	}
+	return head{
+		exists: true, whole: true, state: journalState(b[journalStateAt]),
+		batch: binary.LittleEndian.Uint64(b[journalBatchAt:]),
+	}, nil
+}
+
+// recover settles an interrupted batch under the exclusive lock. A complete one
+// is kept, unless its writer left word that a sync had failed; any other one is
+// taken back. It reports whether one was, after which everything must be
 // validated.
 func (r *Root) recover() (reverted bool, err error) {
-	standing, err := r.foreignJournal()
-	if err != nil || !standing {
+	h, err := r.journalHead()
+	if err != nil {
 		return false, err
 	}
+	r.batch = h.batch
+	if !h.interrupted() {
+		return false, nil
+	}
+	reverted, err = r.finish(h)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrPermission) {
+		return false, fmt.Errorf("an interrupted batch must be recovered, but the authority cannot be written: %w", err)
+	}
+	return reverted, err
+}
+
+func (r *Root) finish(h head) (reverted bool, err error) {
 	raw, err := vfs.ReadFile(r.FS, r.journalPath(), 2*maxJournal)
 	if err != nil {
 		return false, err
@@ -152,51 +211,28 @@ func (r *Root) recover() (reverted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	suspect, err := vfs.Exists(r.FS, r.failedPath())
+	if j == nil {
+		// Torn: the batch before it was settled and its own has begun nowhere.
+		return false, r.FS.Remove(r.journalPath())
+	}
+	keep := false
+	if h.state != journalFailed {
+		if keep, err = j.applied(r); err != nil {
+			return false, err
+		}
+	}
+	if keep {
+		err = j.confirm(r)
+	} else {
+		err = j.revert(r)
+	}
 	if err != nil {
 		return false, err
 	}
-	if j != nil {
-		if j.identity != r.identity {
-			return false, fmt.Errorf("%w: the journal %s describes another root; move it away to go on", ErrForeign, r.journalPath())
-		}
-		state, err := j.state(r)
-		if err != nil {
-			return false, err
-		}
-		switch {
-		case state == journalBroken:
-			reverted = true
-			err = j.revert(r)
-		case suspect:
-			err = j.rewrite(r)
-		default:
-			err = j.sync(r)
-		}
-		if errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrPermission) {
-			return false, fmt.Errorf("an interrupted batch must be recovered, but the authority cannot be written: %w", err)
-		}
-		if err != nil {
-			return false, err
-		}
+	file, err := r.FS.OpenFile(r.journalPath(), os.O_RDWR, 0)
+	if err != nil {
+		return false, err
 	}
-	if suspect {
-		if err := r.FS.Remove(r.failedPath()); err != nil {
-			return false, err
-		}
-	}
-	return reverted || suspect, r.FS.Remove(r.journalPath())
-}
-
-// sync makes an applied batch durable: its writer may have died before it could.
-func (j *journal) sync(r *Root) error {
-	var files []vfs.File
-	for _, jf := range j.files {
-		f, err := r.file(jf.f)
-		if err != nil {
-			return err
-		}
-		files = append(files, f)
-	}
-	return syncAll(files)
+	_, err = file.WriteAt([]byte{byte(journalSettled)}, journalStateAt)
+	return !keep, errors.Join(err, file.Close())
 }

@@ -70,21 +70,14 @@ func (m *mark) encode() ([]byte, error) {
 }
 
 // leaveClean writes indexes that have fallen behind and the mark, and removes
-// this root's journal. It gives up quietly: the next open then validates more.
+// the journal. It gives up quietly: the next open then validates more. The
+// leader token and rw are held.
 func (r *Root) leaveClean() {
 	if !r.wrote && r.marked != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	select {
-	case r.leader <- struct{}{}:
-		defer func() { <-r.leader }()
-	case <-ctx.Done():
-		return
-	}
-	r.rw.Lock()
-	defer r.rw.Unlock()
 	locks, err := r.lock(ctx, vfs.Exclusive)
 	if err != nil {
 		return
@@ -129,11 +122,7 @@ func (r *Root) leaveClean() {
 	if err := r.replaceFile(r.markPath(), b); err != nil {
 		return
 	}
-	if r.journal != nil {
-		if standing, err := r.foreignJournal(); err == nil && !standing {
-			_ = r.FS.Remove(r.journalPath()) // it describes a complete batch
-		}
-	}
+	_ = r.FS.Remove(r.journalPath()) // it is settled, and who needs it makes a new one
 }
 
 // replaceFile puts a disposable file in place with a rename and without a sync:

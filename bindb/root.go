@@ -48,7 +48,6 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) journalPath() string { return filepath.Join(c.Runtime, "journal", c.Label) }
-func (c Config) failedPath() string  { return c.journalPath() + ".failed" }
 func (c Config) markPath() string    { return filepath.Join(c.Runtime, "mark", c.Label) }
 func (c Config) indexDir() string    { return filepath.Join(c.Runtime, "index", c.Label) }
 
@@ -60,6 +59,7 @@ type Root struct {
 
 	filesMu sync.Mutex
 	files   []vfs.File // by family number, opened on first use
+	locked  []error    // by family number: why a file could be opened for reading only
 
 	// queue holds the mutations that wait for the next batch; whoever holds the
 	// leader token applies them.
@@ -71,14 +71,15 @@ type Root struct {
 	// its own writer.
 	rw sync.RWMutex
 
-	failed atomic.Pointer[error] // the failed sync, once there was one
+	failed atomic.Pointer[failure] // the failed sync, once there was one
 	closed atomic.Bool
 
-	// Written by the leader only.
-	journal   vfs.File
-	journalID vfs.FileID
-	batch     uint64
-	wrote     bool
+	// Written by the leader only, with rw held.
+	journal      vfs.File
+	journalID    vfs.FileID
+	journalNamed bool // its directory entry is durable
+	batch        uint64
+	wrote        bool
 
 	indexMu sync.Mutex
 	indexes map[*indexSpec]*index
@@ -133,6 +134,7 @@ func newRoot(cfg Config) *Root {
 		Config:   cfg,
 		identity: cfg.Identity,
 		files:    make([]vfs.File, len(families)),
+		locked:   make([]error, len(families)),
 		leader:   make(chan struct{}, 1),
 		indexes:  map[*indexSpec]*index{},
 	}
@@ -149,11 +151,17 @@ func (r *Root) open(ctx context.Context) error {
 	if err := r.checkClosure(); err != nil {
 		return err
 	}
-	settled, err := r.settle(ctx)
+	h, err := r.journalHead()
 	if err != nil {
 		return err
 	}
-	if !settled {
+	reverted := false
+	if h.interrupted() { // or its writer is at work, which the lock will show
+		if reverted, err = r.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if !reverted {
 		r.marked = r.readMark()
 	}
 	return r.View(ctx, func(rd Reader) error {
@@ -174,24 +182,35 @@ func (r *Root) file(f *family) (vfs.File, error) {
 	if r.closed.Load() {
 		return nil, ErrClosed
 	}
-	file, err := r.openFile(filepath.Join(r.Dir, f.file), f.file)
+	// A root on read-only media is opened for reading.
+	path := filepath.Join(r.Dir, f.file)
+	file, err := r.FS.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		r.locked[f.no] = err
+		file, err = r.FS.OpenFile(path, os.O_RDONLY, 0)
+	}
 	if err != nil {
+		return nil, err
+	}
+	if file, err = checkHeader(file, f.file); err != nil {
 		return nil, err
 	}
 	r.files[f.no] = file
 	return file, nil
 }
 
-// openFile opens one file and checks its header. A root on read-only media is
-// opened for reading.
-func (r *Root) openFile(path, name string) (vfs.File, error) {
-	file, err := r.FS.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
-		file, err = r.FS.OpenFile(path, os.O_RDONLY, 0)
+// writable returns the error of opening a file for writing.
+func (r *Root) writable(f *family) error {
+	if _, err := r.file(f); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, err
-	}
+	r.filesMu.Lock()
+	defer r.filesMu.Unlock()
+	return r.locked[f.no]
+}
+
+// checkHeader closes a file of another layout.
+func checkHeader(file vfs.File, name string) (vfs.File, error) {
 	var h [HeaderSize]byte
 	if err := readFull(file, name, h[:], 0); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -203,11 +222,15 @@ func (r *Root) openFile(path, name string) (vfs.File, error) {
 	return file, nil
 }
 
-// Close ends the use of the root. After a clean run it leaves the mark that
-// lets the next open skip what was validated, refreshes indexes that have
-// fallen behind, and removes the journal. None of that is authority, so that a
-// failure of it is not an error.
+// Close ends the use of the root, after the mutations and views that are under
+// way. After a clean run it leaves the mark that lets the next open skip what was
+// validated, refreshes indexes that have fallen behind, and removes the journal.
+// None of that is authority, so that a failure of it is not an error.
 func (r *Root) Close() error {
+	r.leader <- struct{}{}
+	defer func() { <-r.leader }()
+	r.rw.Lock()
+	defer r.rw.Unlock()
 	if r.closed.Load() {
 		return ErrClosed
 	}
@@ -231,6 +254,12 @@ func (r *Root) closeFiles() error {
 	if r.journal != nil {
 		errs = append(errs, r.journal.Close())
 		r.journal = nil
+	}
+	for _, idx := range r.indexes {
+		if idx.file != nil {
+			errs = append(errs, idx.file.Close())
+			idx.file = nil
+		}
 	}
 	return errors.Join(errs...)
 }

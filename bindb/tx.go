@@ -170,6 +170,17 @@ func (tx *Tx) dirty() bool {
 	return false
 }
 
+// journalSize is an upper bound of what the journal of the batch takes.
+func (tx *Tx) journalSize() int {
+	n := journalHead + journalDigest
+	for no, w := range tx.writes {
+		if w != nil {
+			n += 128 + len(w.replaced)*(12+2*families[no].size)
+		}
+	}
+	return n
+}
+
 // view reads the files as they are while a lock is held. Lengths are read once
 // a view, on first use.
 type view struct {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/writ-authority/writ/internal/vfs"
@@ -17,72 +19,169 @@ const maxBatch = 256
 
 // pending is one mutation that waits for a batch.
 type pending struct {
-	ctx  context.Context
-	fn   func(*Tx) error
-	err  error
-	done chan struct{}
+	ctx      context.Context
+	fn       func(*Tx) error
+	err      error
+	panicked string // value and stack of a panic in fn
+	gone     bool   // fn ended the goroutine that ran it
+	answered bool
+	done     chan struct{}
 }
+
+// errAbandoned is the answer to mutations whose function, or a hook of whose
+// batch, ended the goroutine that ran it. Whether they are durable is unknown.
+var errAbandoned = errors.New("the goroutine that was committing this mutation has ended")
 
 // Update runs fn and makes what it wrote durable before it returns. Mutations
 // that wait at the same time are applied in order of arrival and share one set
 // of syncs; one that returns an error changes nothing and does not disturb the
-// others. fn must not call View or Update of the same root.
+// others. fn may run in another goroutine, and again if the batch it was in
+// became too large; it must not call View or Update of the same root.
 //
-// After ErrReadOnly the root refuses all writes.
+// When ctx ends before fn has run, nothing was changed. After ErrReadOnly the
+// root refuses all writes.
 func (r *Root) Update(ctx context.Context, fn func(*Tx) error) error {
 	p := &pending{ctx: ctx, fn: fn, done: make(chan struct{})}
 	r.queueMu.Lock()
 	r.queue = append(r.queue, p)
 	r.queueMu.Unlock()
+	ended := ctx.Done()
 	for {
 		select {
 		case <-p.done:
-			return p.err
-		case r.leader <- struct{}{}:
-			select {
-			case <-p.done:
-			default:
-				r.lead(ctx)
+			return p.answer()
+		case <-ended:
+			if r.withdraw(p) {
+				return ctx.Err()
 			}
-			<-r.leader
+			ended = nil // somebody is at it, so the answer is not known yet
+		case r.leader <- struct{}{}:
+			r.leadFor(p)
 		}
 	}
+}
+
+// leadFor applies one batch, unless p was answered before the token was had.
+func (r *Root) leadFor(p *pending) {
+	defer func() { <-r.leader }()
+	select {
+	case <-p.done:
+	default:
+		r.lead(p.ctx)
+	}
+}
+
+// withdraw takes p out of the queue and reports whether it was still there.
+func (r *Root) withdraw(p *pending) bool {
+	r.queueMu.Lock()
+	defer r.queueMu.Unlock()
+	i := slices.Index(r.queue, p)
+	if i < 0 {
+		return false
+	}
+	r.queue = slices.Delete(r.queue, i, i+1)
+	return true
 }
 
 // lead applies one batch of the queue. The leader token is held.
 func (r *Root) lead(ctx context.Context) {
 	r.queueMu.Lock()
 	n := min(len(r.queue), maxBatch)
-	batch := r.queue[:n:n]
-	r.queue = r.queue[n:]
+	batch := slices.Clone(r.queue[:n])
+	r.queue = slices.Delete(r.queue, 0, n)
 	r.queueMu.Unlock()
 	if n == 0 {
 		return
 	}
-	err := r.exclusive(ctx, func() error { return r.apply(batch) })
-	for _, p := range batch {
-		if err != nil && ctx.Err() != nil && p.ctx.Err() == nil {
-			// The leader gave up waiting; the others did not.
-			r.queueMu.Lock()
-			r.queue = append(r.queue, p)
-			r.queueMu.Unlock()
-			continue
+	// Whatever ends this goroutine, nobody waits for ever: those whose mutation
+	// was not taken wait for the next batch, the others learn what happened.
+	took, committing := 0, false
+	var rest []*pending
+	defer func() {
+		for i, p := range batch {
+			switch {
+			case p.answered:
+			case p.gone, committing && i < took:
+				p.finish(errAbandoned)
+			default:
+				rest = append(rest, p)
+			}
 		}
-		if p.err == nil {
-			p.err = err
+		r.queueMu.Lock()
+		r.queue = append(rest, r.queue...)
+		r.queueMu.Unlock()
+	}()
+	locked := false
+	err := r.exclusive(ctx, func() error {
+		locked = true
+		var tx *Tx
+		tx, took = r.apply(batch)
+		committing = true
+		return r.commit(tx)
+	})
+	committing = false
+	switch {
+	case locked:
+		for _, p := range batch[:took] {
+			p.finish(err)
 		}
-		close(p.done)
+	case ctx.Err() != nil:
+		// The leader gave up waiting for the lock; the others have not.
+		for _, p := range batch {
+			if err := p.ctx.Err(); err != nil {
+				p.finish(err)
+			}
+		}
+	default:
+		for _, p := range batch {
+			p.finish(err)
+		}
 	}
 }
 
-// exclusive runs fn with the root's locks held exclusively and no foreign
-// journal standing. The leader token is held.
+// finish answers a mutation with the result of its batch, unless it has one of
+// its own.
+func (p *pending) finish(err error) {
+	if p.err == nil && p.panicked == "" {
+		p.err = err
+	}
+	p.answered = true
+	close(p.done)
+}
+
+// answer returns the result of a mutation to its caller.
+func (p *pending) answer() error {
+	if p.panicked != "" {
+		panic(p.panicked)
+	}
+	return p.err
+}
+
+// run applies one mutation to the batch, or nothing of it.
+func (p *pending) run(tx *Tx) {
+	s := tx.save()
+	p.err, p.panicked, p.gone = nil, "", true
+	defer func() {
+		if v := recover(); v != nil {
+			p.panicked = fmt.Sprintf("%v\n\nin a mutation, at\n%s", v, debug.Stack())
+			p.gone = false
+		}
+		if p.gone || p.panicked != "" || p.err != nil {
+			tx.rollback(s)
+		}
+	}()
+	p.err = p.fn(tx)
+	p.gone = false
+}
+
+// exclusive runs fn with the root's locks held exclusively and no batch
+// interrupted. The leader token is held.
 func (r *Root) exclusive(ctx context.Context, fn func() error) error {
 	if r.closed.Load() {
 		return ErrClosed
 	}
-	if err := r.failed.Load(); err != nil {
-		return fmt.Errorf("%w: %w", ErrReadOnly, *err)
+	if err := r.refused(); err != nil {
+		return err
 	}
 	r.rw.Lock()
 	defer r.rw.Unlock()
@@ -97,20 +196,26 @@ func (r *Root) exclusive(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// apply runs the mutations of a batch and commits what the successful ones
-// wrote. Each failed one has its error set; the returned error concerns all.
-func (r *Root) apply(batch []*pending) error {
-	tx := newTx(r.newView())
-	for _, p := range batch {
+// apply runs the mutations of a batch, as many as one journal can hold, and
+// returns how many it took.
+func (r *Root) apply(batch []*pending) (tx *Tx, took int) {
+	tx = newTx(r.newView())
+	for i, p := range batch {
 		if p.err = p.ctx.Err(); p.err != nil {
 			continue
 		}
 		s := tx.save()
-		if p.err = p.fn(tx); p.err != nil {
-			tx.rollback(s)
+		p.run(tx)
+		if tx.journalSize() <= maxJournal {
+			continue
 		}
+		tx.rollback(s)
+		if tx.dirty() {
+			return tx, i // it may fit alone
+		}
+		p.err = errors.Join(p.err, fmt.Errorf("%w: its journal would exceed %d bytes", ErrTooLarge, maxJournal))
 	}
-	return r.commit(tx)
+	return tx, len(batch)
 }
 
 // Session is the right to run several batches without anybody else in between.
@@ -132,10 +237,11 @@ func (r *Root) Exclusive(ctx context.Context, fn func(*Session) error) error {
 // Update commits fn's writes as one batch.
 func (s *Session) Update(ctx context.Context, fn func(*Tx) error) error {
 	p := &pending{ctx: ctx, fn: fn}
-	if err := s.r.apply([]*pending{p}); err != nil {
+	tx, _ := s.r.apply([]*pending{p})
+	if err := p.answer(); err != nil {
 		return err
 	}
-	return p.err
+	return s.r.commit(tx)
 }
 
 // View reads under the session's lock.
@@ -147,49 +253,11 @@ func (s *Session) View(fn func(Reader) error) error {
 // commit makes the batch durable: the journal, then stage after stage. When it
 // fails before a sync did, the files are put back as they were.
 func (r *Root) commit(tx *Tx) error {
-	if !tx.dirty() {
-		for _, fn := range tx.prepare {
-			if err := fn(); err != nil {
-				return err
-			}
-		}
-		for _, fn := range tx.after {
-			fn()
-		}
-		return nil
-	}
-	if err := r.failed.Load(); err != nil {
-		return fmt.Errorf("%w: %w", ErrReadOnly, *err)
-	}
-	j, err := newJournal(tx, r.batch+1)
-	if err != nil {
+	if err := r.refused(); err != nil && tx.dirty() {
 		return err
 	}
-	for _, fn := range tx.prepare {
-		if err := fn(); err != nil {
-			return err
-		}
-	}
-	if err := r.writeJournal(j); err != nil {
+	if err := r.commitWrites(tx); err != nil {
 		return err
-	}
-	r.batch++
-	r.wrote = true
-	for st := range stageCount {
-		synced, err := r.writeStage(tx, st)
-		if err == nil {
-			continue
-		}
-		if !synced {
-			// Nothing is known to be lost yet: a full disk, for example.
-			// Put the files back and stay in service.
-			if back := j.revert(r); back == nil {
-				return err
-			} else {
-				err = errors.Join(err, back)
-			}
-		}
-		return r.fail(err)
 	}
 	for _, fn := range tx.after {
 		fn()
@@ -197,43 +265,115 @@ func (r *Root) commit(tx *Tx) error {
 	return nil
 }
 
-// fail turns the root read-only and leaves word for the recovery of the next
-// open, as far as the disk still takes it.
-func (r *Root) fail(cause error) error {
-	r.failed.CompareAndSwap(nil, &cause)
-	if f, err := r.FS.OpenFile(r.failedPath(), os.O_RDWR|os.O_CREATE, 0o600); err == nil {
-		_ = errors.Join(f.Sync(), f.Close(), r.FS.SyncDir(filepath.Dir(r.failedPath())))
+func (r *Root) commitWrites(tx *Tx) error {
+	var j *journal
+	var encoded []byte
+	if tx.dirty() {
+		var err error
+		if j, err = newJournal(tx, r.batch+1); err != nil {
+			return err
+		}
+		for _, jf := range j.files {
+			if err := r.writable(jf.f); err != nil {
+				return err
+			}
+		}
+		encoded = j.encode()
 	}
-	return fmt.Errorf("%w: %w", ErrReadOnly, cause)
+	for _, fn := range tx.prepare {
+		if err := fn(); err != nil {
+			return err
+		}
+	}
+	if j == nil {
+		return nil
+	}
+	if err := r.writeJournal(j, encoded); err != nil {
+		return err
+	}
+	r.batch = j.batch
+	r.wrote = true
+	for st := range stageCount {
+		synced, err := r.writeStage(tx, j, st)
+		if err == nil {
+			continue
+		}
+		if !synced {
+			// Nothing is known to be lost yet: a full disk, for example.
+			// Put the files back and stay in service.
+			back := j.revert(r)
+			if back == nil {
+				r.settled()
+				return err
+			}
+			err = errors.Join(err, back)
+		}
+		return r.fail(j, err, true)
+	}
+	r.settled()
+	return nil
+}
+
+// settled leaves word that there is nothing to recover. Without it the next
+// holder of the lock compares the files with the journal and finds the same.
+func (r *Root) settled() {
+	_, _ = r.journal.WriteAt([]byte{byte(journalSettled)}, journalStateAt)
+}
+
+// failure is what turned a root read-only.
+type failure struct {
+	cause  error
+	batch  uint64
+	undone bool // readers of this process don't see its batch
+}
+
+// refused returns ErrReadOnly once a sync has failed.
+func (r *Root) refused() error {
+	if f := r.failed.Load(); f != nil {
+		return fmt.Errorf("%w: %w", ErrReadOnly, f.cause)
+	}
+	return nil
+}
+
+// fail turns the root read-only after a failed sync. The batch was not
+// acknowledged; it is put out of sight of this process's readers and, by the
+// state of the journal, left to recovery to be taken back for good.
+func (r *Root) fail(j *journal, cause error, touched bool) error {
+	f := &failure{cause: cause, batch: j.batch, undone: !touched}
+	if _, err := r.journal.WriteAt([]byte{byte(journalFailed)}, journalStateAt); err == nil {
+		_ = r.journal.Sync() // whether it can be trusted or not
+	}
+	if touched {
+		_, err := j.undo(r)
+		f.undone = err == nil
+	}
+	r.failed.Store(f)
+	return r.refused()
 }
 
 // writeJournal makes the journal durable. Before it returns nothing else has
 // been touched, so that its failure costs nothing but the batch, unless the sync
 // itself failed.
-func (r *Root) writeJournal(j *journal) error {
-	b, err := j.encode()
-	if err != nil {
-		return err
-	}
+func (r *Root) writeJournal(j *journal, encoded []byte) error {
 	path := r.journalPath()
 	info, err := r.FS.Lstat(path)
-	created := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !created {
+	gone := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !gone {
 		return err
 	}
-	if created || r.journal == nil || info.ID != r.journalID {
+	if gone || r.journal == nil || info.ID != r.journalID {
 		if err := r.openJournal(path); err != nil {
 			return err
 		}
 	}
-	if _, err := r.journal.WriteAt(b, 0); err != nil {
+	if _, err := r.journal.WriteAt(encoded, 0); err != nil {
 		// The old journal may be half overwritten now; it describes a batch
-		// that is complete, and a torn journal means exactly that.
+		// that is settled, and a torn journal means exactly that.
 		return err
 	}
-	if !created {
+	if r.journalNamed {
 		if err := r.journal.Sync(); err != nil {
-			return r.fail(err)
+			return r.fail(j, err, false)
 		}
 		return nil
 	}
@@ -243,11 +383,14 @@ func (r *Root) writeJournal(j *journal) error {
 	err = r.journal.Sync()
 	wg.Wait()
 	if err = errors.Join(err, dirErr); err != nil {
-		return r.fail(err)
+		return r.fail(j, err, false)
 	}
+	r.journalNamed = true
 	return nil
 }
 
+// openJournal opens or makes the journal. Even one that was there may owe its
+// directory entry to a process that died before it was durable.
 func (r *Root) openJournal(path string) error {
 	if r.journal != nil {
 		_ = r.journal.Close() // unlinked by another process, already synced
@@ -266,19 +409,16 @@ func (r *Root) openJournal(path string) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	r.journal, r.journalID = f, id
+	r.journal, r.journalID, r.journalNamed = f, id, false
 	return nil
 }
 
 // writeStage writes and syncs the files of one stage. synced reports whether
 // the failure came from the sync.
-func (r *Root) writeStage(tx *Tx, st stage) (synced bool, err error) {
+func (r *Root) writeStage(tx *Tx, j *journal, st stage) (synced bool, err error) {
 	var dirty []vfs.File
-	for no, w := range tx.writes {
-		if w == nil {
-			continue
-		}
-		f := families[no]
+	for _, jf := range j.files {
+		f, w := jf.f, tx.writes[jf.f.no]
 		appends := f.append == st && len(w.appended) > 0
 		replaces := f.replace == st && len(w.replaced) > 0
 		if !appends && !replaces {
@@ -294,8 +434,8 @@ func (r *Root) writeStage(tx *Tx, st stage) (synced bool, err error) {
 			}
 		}
 		if replaces {
-			for off, img := range w.replaced {
-				if _, err := file.WriteAt(img, off); err != nil {
+			for _, img := range jf.images {
+				if _, err := file.WriteAt(img.after, img.off); err != nil {
 					return false, err
 				}
 			}

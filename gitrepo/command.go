@@ -43,11 +43,11 @@ var fixedConfig = []string{
 // configuration is, and what they allow. Everything else that starts with GIT_ says which
 // repository, index or objects to use, and would send a command elsewhere.
 var keptVariables = []string{
-	"GIT_ASKPASS", "GIT_ATTR_NOSYSTEM", "GIT_AUTHOR_DATE", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_NAME",
+	"GIT_ALLOW_PROTOCOL", "GIT_ASKPASS", "GIT_ATTR_NOSYSTEM", "GIT_AUTHOR_DATE", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_NAME",
 	"GIT_CEILING_DIRECTORIES", "GIT_COMMITTER_DATE", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_NAME",
 	"GIT_CONFIG_COUNT", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_PARAMETERS",
-	"GIT_CONFIG_SYSTEM", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH", "GIT_SSH",
-	"GIT_SSH_COMMAND", "GIT_SSH_VARIANT",
+	"GIT_CONFIG_SYSTEM", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH",
+	"GIT_PROTOCOL_FROM_USER", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT",
 }
 
 // environment returns the environment of every git command, made from Writ's own.
@@ -144,7 +144,12 @@ func (r *Repo) run(ctx context.Context, c command) (int, error) {
 	cmd := exec.CommandContext(own, r.git)
 	r.prepare(cmd, c)
 	cmd.Stdin = c.stdin
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error {
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM); err != nil {
+			return os.ErrProcessDone
+		}
+		return nil
+	}
 	cmd.WaitDelay = killDelay
 	var stderr tail
 	cmd.Stderr = &stderr
@@ -166,8 +171,8 @@ func (r *Repo) run(ctx context.Context, c command) (int, error) {
 		readErr = c.read(bufio.NewReaderSize(out, 64<<10))
 		if readErr == nil {
 			_, readErr = io.Copy(io.Discard, out)
-		} else {
-			stop()
+		} else if !errors.Is(readErr, io.EOF) {
+			stop() // at the end of the output git is about to end by itself, and says why
 		}
 	}
 	err := cmd.Wait()
@@ -217,6 +222,12 @@ func (r *Repo) output(ctx context.Context, c command) ([]byte, int, error) {
 	}
 	code, err := r.run(ctx, c)
 	return buf.Bytes(), code, err
+}
+
+// lastLine is the line in which git says why it gave up, without its mark.
+func (e *CommandError) lastLine() string {
+	line := e.Stderr[strings.LastIndexByte(e.Stderr, '\n')+1:]
+	return strings.TrimPrefix(line, "fatal: ")
 }
 
 // stderrHas reports whether err is a *CommandError whose message has one of the texts. The

@@ -349,7 +349,7 @@ func (r *Repo) commitTree(ctx context.Context, spec CommitSpec) (OID, error) {
 		config: append([]string{"i18n.commitEncoding=UTF-8"}, identityConfig...),
 		stdin:  strings.NewReader(spec.Message),
 	})
-	return id, identityError(err)
+	return id, identityError(missingObject(err))
 }
 
 // oidOutput runs a command whose whole answer is one object id.

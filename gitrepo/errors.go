@@ -44,6 +44,10 @@ var (
 	// ErrRefMoved is what a *RefMovedError matches: a ref did not have the expected value.
 	ErrRefMoved = errors.New("ref moved")
 
+	// ErrAmbiguous is returned by ResolveCommit for an abbreviated object id that fits several
+	// commits. It comes with ErrUnknownRevision.
+	ErrAmbiguous = errors.New("the abbreviated object id is ambiguous; give more digits")
+
 	// ErrShallow is returned when the answer depends on history that a shallow clone does not
 	// have.
 	ErrShallow = errors.New("the clone is shallow and the history needed here is cut off; run `git fetch --unshallow`")
@@ -59,7 +63,7 @@ var (
 	ErrNotRegular = errors.New("not a regular file")
 
 	// ErrNoIdentity is returned when Git knows no name or no e-mail address for the user.
-	ErrNoIdentity = errors.New("Git does not know who you are; run `git config --global user.name \"Your Name\"` and `git config --global user.email you@example.com`")
+	ErrNoIdentity = errors.New("no name or e-mail address is configured; run `git config --global user.name \"Your Name\"` and `git config --global user.email you@example.com`")
 
 	// ErrEmptyMessage is returned by CommitTree for a message without text.
 	ErrEmptyMessage = errors.New("the commit message is empty")

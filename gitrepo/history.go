@@ -53,7 +53,8 @@ func (r *Repo) MergeBase(ctx context.Context, a, b OID) (OID, bool, error) {
 		return "", false, err
 	}
 	if a == b {
-		return a, true, nil
+		_, err := r.Commit(ctx, a)
+		return a, err == nil, err
 	}
 	out, code, err := r.output(ctx, command{args: []string{"merge-base", string(a), string(b)}, accept: []int{1}})
 	if err != nil {
@@ -79,7 +80,8 @@ func (r *Repo) IsAncestor(ctx context.Context, a, b OID) (bool, error) {
 		return false, err
 	}
 	if a == b {
-		return true, nil
+		_, err := r.Commit(ctx, a)
+		return err == nil, err
 	}
 	code, err := r.run(ctx, command{args: []string{"merge-base", "--is-ancestor", string(a), string(b)}, accept: []int{1}})
 	if err != nil {
@@ -96,7 +98,7 @@ func (r *Repo) IsAncestor(ctx context.Context, a, b OID) (bool, error) {
 
 // missingObject marks git's complaint about an absent commit as ErrNoObject.
 func missingObject(err error) error {
-	if stderrHas(err, "Not a valid commit name", "bad object", "not something we can merge", "not a tree object", "not a valid object name", "Not a valid object name") {
+	if stderrHas(err, "Not a valid commit name", "bad object", "not a tree object", "is not a valid object", "not a valid object name", "Not a valid object name") {
 		return fmt.Errorf("%w: %w", ErrNoObject, err)
 	}
 	return err

@@ -20,6 +20,7 @@ var mergeConfig = []string{
 	"merge.renormalize=false",
 	"merge.renameLimit=7000",
 	"merge.conflictStyle=merge",
+	"diff.algorithm=histogram",
 }
 
 // MergeTree merges two commits without touching a ref, an index or a work tree. The objects of
@@ -32,6 +33,10 @@ func (r *Repo) MergeTree(ctx context.Context, ours, theirs OID) (MergeResult, er
 	if err := r.refuseCut(ctx, string(ours)+"..."+string(theirs)); err != nil {
 		return MergeResult{}, fmt.Errorf("merge %s and %s: %w", ours, theirs, err)
 	}
+	// git merge-tree answers an unknown commit with the exit status of a conflict.
+	if _, err := r.commits(ctx, []OID{ours, theirs}); err != nil {
+		return MergeResult{}, err
+	}
 	written := r.watchObjects()
 	out, code, err := r.output(ctx, command{
 		args:   []string{"merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(ours), string(theirs)},
@@ -42,7 +47,7 @@ func (r *Repo) MergeTree(ctx context.Context, ours, theirs OID) (MergeResult, er
 		if stderrHas(err, "unrelated histories") {
 			return MergeResult{}, fmt.Errorf("%w: %s and %s", ErrUnrelated, ours, theirs)
 		}
-		return MergeResult{}, missingObject(err)
+		return MergeResult{}, err
 	}
 	result, err := parseMergeTree(string(out), code == 0, r.hexLen())
 	if err != nil {

@@ -41,10 +41,11 @@ func newObjectReader(r *Repo) *objectReader {
 
 // objectInfo is one answer's head.
 type objectInfo struct {
-	found bool
-	id    OID
-	kind  string // commit, tree, blob or tag
-	size  int64
+	found     bool
+	ambiguous bool // not found because a short id fits several objects
+	id        OID
+	kind      string // commit, tree, blob or tag
+	size      int64
 }
 
 // request asks for one object by name.
@@ -178,8 +179,11 @@ func (o *objectReader) batch(ctx context.Context, batch []request, answer func(i
 // parseInfo reads the first line of an answer: "<id> <type> <size>", or the request's name
 // followed by "missing" or "ambiguous".
 func parseInfo(line, name string, hexLen int) (objectInfo, error) {
-	if line == name+" missing" || line == name+" ambiguous" {
+	switch line {
+	case name + " missing":
 		return objectInfo{}, nil
+	case name + " ambiguous":
+		return objectInfo{ambiguous: true}, nil
 	}
 	fields := strings.Split(line, " ")
 	if len(fields) == 3 && len(fields[0]) == hexLen && isHex(fields[0]) {
@@ -268,8 +272,9 @@ func (r *Repo) object(ctx context.Context, name, kind string, limit int64) (obje
 	return info, data, err
 }
 
-// ResolveCommit returns the commit that rev names; annotated tags are peeled. A name that names
-// no commit, or that starts with '-', is ErrUnknownRevision with the name in the message.
+// ResolveCommit returns the commit that rev names; annotated tags are peeled. Of Git's forms the
+// search through everything, ":/text", is not taken. A name that names no commit, or that starts
+// with '-', is ErrUnknownRevision with the name in the message.
 func (r *Repo) ResolveCommit(ctx context.Context, rev string) (OID, error) {
 	unknown := func(why string) error {
 		return fmt.Errorf("%w: %q%s", ErrUnknownRevision, rev, why)
@@ -280,24 +285,32 @@ func (r *Repo) ResolveCommit(ctx context.Context, rev string) (OID, error) {
 	if strings.ContainsFunc(rev, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 		return "", unknown(" has control characters")
 	}
-	var id OID
-	err := r.objects.ask(ctx, []request{{name: rev + "^{commit}"}}, func(_ int, info objectInfo, _ io.Reader) error {
-		id = info.id
+	// The name alone tells a short id that fits several objects from one that fits none.
+	var found, alone objectInfo
+	err := r.objects.ask(ctx, []request{{name: rev + "^{commit}"}, {name: rev}}, func(i int, info objectInfo, _ io.Reader) error {
+		if i == 0 {
+			found = info
+		} else {
+			alone = info
+		}
 		return nil
 	})
 	var ce *CommandError
 	if errors.Is(err, errDied) && errors.As(err, &ce) && ce.ExitCode == 128 {
 		// Names such as main@{upstream} end the process when there is no upstream.
-		return "", unknown(": " + strings.TrimPrefix(ce.Stderr, "fatal: "))
+		return "", unknown(": " + ce.lastLine())
 	}
 	if err != nil {
 		return "", fmt.Errorf("resolve %q: %w", rev, err)
 	}
-	if id == "" {
+	if !found.found {
+		if alone.ambiguous {
+			return "", fmt.Errorf("%w: %q: %w", ErrUnknownRevision, rev, ErrAmbiguous)
+		}
 		if r.Shallow() {
 			return "", unknown(" (the clone is shallow; the commit may lie in the history that is cut off)")
 		}
 		return "", unknown("")
 	}
-	return id, nil
+	return found.id, nil
 }

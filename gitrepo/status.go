@@ -173,7 +173,7 @@ func (r *Repo) WorktreeCommit(ctx context.Context, parent OID, message string) (
 	env := []string{"GIT_INDEX_FILE=" + index}
 	// Splitting the index would leave files in the user's Git directory.
 	config := []string{"core.splitIndex=false", "advice.addEmbeddedRepo=false"}
-	if _, err := r.run(ctx, command{env: env, config: config, args: []string{"add", "--all", "--sparse", "--", ":/"}}); err != nil {
+	if _, err := r.run(ctx, command{env: env, config: config, args: []string{"add", "--all", "--sparse"}}); err != nil {
 		return "", err
 	}
 	tree, err := r.oidOutput(ctx, command{env: env, config: config, args: []string{"write-tree"}})

@@ -27,7 +27,19 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseWorktrees(string(out), r.hexLen())
+	list, err := parseWorktrees(string(out), r.hexLen())
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%w: git worktree list printed nothing", ErrBadObject)
+	}
+	if !r.bare && r.gitDir == r.common {
+		// git derives the main work tree's path from that of the Git directory, which is wrong
+		// for submodules and for a Git directory that was put elsewhere.
+		list[0].Path = r.top
+	}
+	return list, nil
 }
 
 // parseWorktrees reads `git worktree list --porcelain -z`: attributes ended by NUL, and one more
@@ -229,7 +241,7 @@ func (r *Repo) UpdateWorktree(ctx context.Context, path string, from, to OID) er
 		return err
 	}
 	_, err = r.run(ctx, command{dir: top, args: []string{"read-tree", "-m", "-u", string(from), string(to)}})
-	if stderrHas(err, "Cannot merge", "would be overwritten", "would lose untracked", "unmerged", "not uptodate", "would be removed") {
+	if stderrHas(err, "Cannot merge", "would be overwritten", "would lose untracked", "not uptodate", "would be removed", "resolve your current index") {
 		return fmt.Errorf("%w in %s: %w", ErrWouldOverwrite, path, err)
 	}
 	return missingObject(err)
@@ -302,7 +314,7 @@ func (r *Repo) registered(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	real := resolve(path)
-	for _, w := range list[min(1, len(list)):] {
+	for _, w := range list[1:] {
 		if w.Path == path || w.Path == real {
 			return w.Path, nil
 		}

@@ -94,6 +94,9 @@ func (r *Repo) syncRefs(names []string) error {
 			}
 		}
 	}
+	if err := syncPath(filepath.Join(r.common, "reftable")); err != nil { // refs may be kept there instead
+		return err
+	}
 	return syncPath(r.common) // packed-refs, which a deletion rewrites
 }
 

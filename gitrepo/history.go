@@ -98,7 +98,7 @@ func (r *Repo) IsAncestor(ctx context.Context, a, b OID) (bool, error) {
 
 // missingObject marks git's complaint about an absent commit as ErrNoObject.
 func missingObject(err error) error {
-	if stderrHas(err, "Not a valid commit name", "bad object", "not a tree object", "is not a valid object", "not a valid object name", "Not a valid object name") {
+	if stderrHas(err, "Not a valid commit name", "bad object", "not a tree object", "is not a valid object", "invalid reference", "not a valid object name", "Not a valid object name") {
 		return fmt.Errorf("%w: %w", ErrNoObject, err)
 	}
 	return err

@@ -186,6 +186,9 @@ func parseInfo(line, name string, hexLen int) (objectInfo, error) {
 		return objectInfo{ambiguous: true}, nil
 	}
 	fields := strings.Split(line, " ")
+	if len(fields) == 2 && len(fields[0]) == hexLen && isHex(fields[0]) && fields[1] == "submodule" {
+		return objectInfo{}, nil // newer versions say why a path's object is not there
+	}
 	if len(fields) == 3 && len(fields[0]) == hexLen && isHex(fields[0]) {
 		size, err := strconv.ParseInt(fields[2], 10, 64)
 		switch fields[1] {

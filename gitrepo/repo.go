@@ -186,7 +186,7 @@ func (r *Repo) checkOID(ids ...OID) error {
 	return nil
 }
 
-func isHex(s string) bool {
+func isHex[S string | []byte](s S) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return false

@@ -126,7 +126,7 @@ func parseListed(record []byte, hexLen int) (e listed, ok bool) {
 		return e, false
 	}
 	id, size, ok := bytes.Cut(head, []byte{' '})
-	if !ok || len(id) != hexLen || !isHex(string(id)) {
+	if !ok || len(id) != hexLen || !isHex(id) {
 		return e, false
 	}
 	size = bytes.TrimLeft(size, " ")

@@ -162,3 +162,19 @@ func (tx *Tx) touched(p Patchset, edit func(*record.Change)) error {
 		}
 	})
 }
+
+// ChangesOf lists the Changes of a Task, oldest first.
+func (v *View) ChangesOf(task uint32) ([]Change, error) {
+	row, err := bindb.TaskChanges.Get(v, task)
+	if err != nil {
+		return nil, err
+	}
+	list, err := walk(row.Latest, func(i uint32) (Change, error) {
+		rec, err := bindb.Changes.Get(v, i)
+		if err != nil || rec.RemoteMeta.Deleted() {
+			return Change{Change: rec}, err
+		}
+		return v.Change(i)
+	}, func(c Change) record.Ref { return c.PreviousInTask })
+	return live(list, func(c Change) bool { return c.RemoteMeta.Deleted() }), err
+}

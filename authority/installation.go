@@ -255,3 +255,6 @@ func (a *Authority) Installation() string { return a.active.Installation }
 
 // Epoch counts restores. Leases and cursors of an earlier epoch are void.
 func (a *Authority) Epoch() uint64 { return a.active.Epoch }
+
+// Registry is the Binary DB root of the registry, for checks and dumps.
+func (a *Authority) Registry() *bindb.Root { return a.registry }

@@ -124,3 +124,8 @@ func (tx *Tx) Now() record.Seconds { return tx.now }
 func (r *Repository) leasePath() string {
 	return filepath.Join(r.a.opt.runtime(), "leases", strconv.FormatUint(uint64(r.info.Index), 10))
 }
+
+// Prepare registers work outside of the records that must be durable before the
+// first of them is written, such as a Git ref. It runs once, when all verbs have
+// succeeded; if it fails, nothing is written.
+func (tx *Tx) Prepare(fn func() error) { tx.tx.Prepare(fn) }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Dumped is one record in readable form, with its fields in order. It marshals
@@ -132,4 +133,20 @@ func (e *Enum) dump(v uint64) (meaning, problem string) {
 		return "", fmt.Sprintf("%d has no meaning", v)
 	}
 	return name, ""
+}
+
+// Text is the record on one line, for people.
+func (d Dumped) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %d:", d.File, d.Index)
+	for _, f := range d.Fields {
+		fmt.Fprintf(&b, " %s=%v", f.Name, f.Value)
+		if f.Meaning != "" {
+			fmt.Fprintf(&b, " (%s)", f.Meaning)
+		}
+	}
+	if d.Problem != "" {
+		fmt.Fprintf(&b, " PROBLEM: %s", d.Problem)
+	}
+	return b.String()
 }

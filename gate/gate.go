@@ -1,0 +1,170 @@
+package gate
+
+import (
+	"context"
+	"errors"
+
+	"github.com/writ-authority/writ/authority"
+	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/gate/suite"
+)
+
+// Options say what to gate and how.
+type Options struct {
+	RangeOptions
+	// Task is the title of a Task that has to be opened; "" for the subject of
+	// the first commit.
+	Task string
+	// AuthorMode says who wrote the change.
+	AuthorMode record.AuthorMode
+	// Rerun runs the checks again although there is evidence.
+	Rerun bool
+	// Land brings the Patchset onto the target branch if it may.
+	Land bool
+	// Progress is told of every step of a suite; nil for nobody.
+	Progress func(suite.Event)
+	// Planned is told which suites count before they run; nil for nobody.
+	Planned func(*suite.Plan)
+}
+
+// Run is the main job: record the range, run its checks, decide, explain, and land
+// if asked to. A Patchset that may not land is a Report, not an error.
+func (w *Workspace) Run(ctx context.Context, o Options) (*Report, error) {
+	r, err := w.FindRange(ctx, o.RangeOptions)
+	if err != nil {
+		return nil, err
+	}
+	rl, err := w.rules(ctx, r.Base, r.Head)
+	if err != nil {
+		return nil, err
+	}
+	if o.Planned != nil {
+		o.Planned(rl.Plan)
+	}
+	if err := w.sweep(ctx); err != nil {
+		return nil, err
+	}
+	rec, err := w.record(ctx, r, o.Task, o.AuthorMode)
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{rec: rec, rules: rl, run: &run{}}
+	closed, err := w.closed(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	if closed {
+		return w.closedReport(ctx, s, o.Land)
+	}
+	if s.run, err = w.check(ctx, rec, rl, o.Rerun, o.Progress); err != nil {
+		return nil, err
+	}
+	if err := w.decide(ctx, s, nil); err != nil {
+		return nil, err
+	}
+	var land *LandReport
+	if o.Land {
+		if land, err = w.landSubject(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	out, err := w.report(ctx, s)
+	if err == nil {
+		out.Land = land
+	}
+	return out, err
+}
+
+func (w *Workspace) closed(ctx context.Context, rec *recorded) (bool, error) {
+	closed := false
+	err := w.Repo.View(ctx, func(v *authority.View) error {
+		c, err := v.Change(rec.change)
+		closed = !c.Open()
+		return err
+	})
+	return closed, err
+}
+
+// closedReport tells what became of a Patchset whose Change is closed. Nothing is
+// run and nothing is recorded.
+func (w *Workspace) closedReport(ctx context.Context, s *subject, land bool) (*Report, error) {
+	if err := w.look(ctx, s); err != nil {
+		return nil, err
+	}
+	out, err := w.report(ctx, s)
+	if err == nil && land {
+		out.Land = &LandReport{Outcome: AlreadyLanded, Target: w.Target, Why: "the change has landed before"}
+	}
+	return out, err
+}
+
+// look evaluates a Patchset without recording anything.
+func (w *Workspace) look(ctx context.Context, s *subject) error {
+	now := record.Seconds(max(w.clock().Unix(), 1))
+	var f authority.Facts
+	err := w.Repo.View(ctx, func(v *authority.View) error {
+		var err error
+		if f, err = v.Facts(s.rec.patchset, now); err != nil {
+			return err
+		}
+		s.decision, err = v.Decision(&f.Patchset)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.findResults(s, &f.Patchset); err != nil {
+		return err
+	}
+	s.eval = authority.Evaluate(s.rules.input(&f.Patchset, s.run.results), f)
+	return nil
+}
+
+// findResults reads the results of the selected run when this command has not
+// just made them.
+func (w *Workspace) findResults(s *subject, p *authority.Patchset) error {
+	job, ok := p.CIJob.Index()
+	if !ok || s.run.results != nil {
+		return nil
+	}
+	var err error
+	s.run.job, s.run.seq, s.run.logDir = job, p.CIRunSeq, w.logDir(job)
+	s.run.results, err = w.results(job, p.CIRunSeq)
+	return err
+}
+
+// decide evaluates a Patchset and records the decision, together with what before
+// adds to the same batch.
+func (w *Workspace) decide(ctx context.Context, s *subject, before func(*authority.Tx) error) error {
+	return w.Repo.Update(ctx, func(tx *authority.Tx) error {
+		if before != nil {
+			if err := before(tx); err != nil {
+				return err
+			}
+		}
+		p, err := tx.Patchset(s.rec.patchset)
+		if err != nil {
+			return err
+		}
+		if err := w.findResults(s, &p); err != nil {
+			return err
+		}
+		s.eval, s.decision, err = tx.Decide(s.rec.patchset, s.rules.input(&p, s.run.results))
+		return err
+	})
+}
+
+// landSubject lands and reads the state after it.
+func (w *Workspace) landSubject(ctx context.Context, s *subject) (*LandReport, error) {
+	var p authority.Patchset
+	err := w.Repo.View(ctx, func(v *authority.View) error {
+		var err error
+		p, err = v.Patchset(s.rec.patchset)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	land, err := w.land(ctx, s.rec, s.rules.input(&p, s.run.results))
+	return land, errors.Join(err, w.look(ctx, s))
+}

@@ -1,0 +1,206 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/writ-authority/writ/authority"
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
+)
+
+// Find returns the Patchset that name means: an identity such as
+// T-0001/C-01/P-02, a Change, which stands for its selected Patchset, or "" for
+// the selected Patchset of the present branch.
+func (w *Workspace) Find(ctx context.Context, name string) (authority.Patchset, error) {
+	branch := ""
+	if name == "" {
+		head, err := w.Git.Head(ctx)
+		if err != nil {
+			return authority.Patchset{}, err
+		}
+		branch = head.Branch
+	}
+	var p authority.Patchset
+	err := w.Repo.View(ctx, func(v *authority.View) error {
+		var err error
+		if name == "" {
+			p, err = w.ofBranch(v, branch)
+		} else {
+			p, err = byName(v, name, w.Repo.Info().Namespace)
+		}
+		return err
+	})
+	return p, err
+}
+
+func (w *Workspace) ofBranch(v *authority.View, branch string) (authority.Patchset, error) {
+	none := usagef("run `writ gate` first, or name a patchset such as T-0001/C-01/P-01", "branch %s has no patchset", branch)
+	if branch == "" {
+		none = usagef("name a patchset such as T-0001/C-01/P-01", "HEAD is detached")
+	}
+	l, ok, err := v.FindLine(w.lineName(branch))
+	if err != nil || !ok {
+		return authority.Patchset{}, errors.Join(err, none)
+	}
+	p, ok, err := v.LatestOnLine(l.Index)
+	if err != nil || !ok {
+		return p, errors.Join(err, none)
+	}
+	c, err := v.Change(p.Change)
+	if err != nil {
+		return p, err
+	}
+	if i, ok := c.SelectedPatchset.Index(); ok {
+		return v.Patchset(i)
+	}
+	return p, nil
+}
+
+func byName(v *authority.View, name string, ns record.Namespace) (authority.Patchset, error) {
+	id, err := record.ParseIdentity(name, ns)
+	if err != nil {
+		return authority.Patchset{}, usagef("give a patchset such as T-0001/C-01/P-01 or a change such as T-0001/C-01", "%v", err)
+	}
+	change, err := changeOf(v, id)
+	if err != nil {
+		return authority.Patchset{}, err
+	}
+	if id.Object == record.ObjectChange || id.Object == record.ObjectLand {
+		i, ok := change.SelectedPatchset.Index()
+		if !ok {
+			return authority.Patchset{}, fmt.Errorf("%s has no patchset: %w", change.ID, bindb.ErrNotFound)
+		}
+		return v.Patchset(i)
+	}
+	list, err := v.Patchsets(change.Index)
+	if err != nil {
+		return authority.Patchset{}, err
+	}
+	for _, p := range list {
+		if p.Ordinal == id.PatchOrdinal {
+			return p, nil
+		}
+	}
+	return authority.Patchset{}, fmt.Errorf("%s: %w", name, bindb.ErrNotFound)
+}
+
+// changeOf finds the Change that an identity lies in. Without a Task it must be
+// the only one of the repository.
+func changeOf(v *authority.View, id record.Identity) (authority.Change, error) {
+	task := id.TaskIndex
+	if !id.HasTask {
+		n, err := bindb.Tasks.Count(v)
+		if err != nil {
+			return authority.Change{}, err
+		}
+		if n != 1 {
+			return authority.Change{}, usagef("say which task, as in T-0001/"+id.String(), "%s is ambiguous among %d tasks", id, n)
+		}
+		task = 0
+	}
+	if id.Object == record.ObjectTask || id.Object == record.ObjectAttestation || id.Object == record.ObjectWaiver {
+		return authority.Change{}, usagef("give a change such as T-0001/C-01 or a patchset such as T-0001/C-01/P-01", "%s names no change", id)
+	}
+	list, err := v.ChangesOf(task)
+	if err != nil {
+		return authority.Change{}, err
+	}
+	for _, c := range list {
+		if c.Ordinal == id.ChangeOrdinal {
+			return c, nil
+		}
+	}
+	return authority.Change{}, fmt.Errorf("%s: %w", id, bindb.ErrNotFound)
+}
+
+// subjectCommits finds the commits of a recorded Patchset.
+func (w *Workspace) subjectCommits(ctx context.Context, p *authority.Patchset) (*recorded, error) {
+	var base, revision authority.Snapshot
+	err := w.Repo.View(ctx, func(v *authority.View) error {
+		var err error
+		if base, err = v.Snapshot(p.BaseSnapshot); err == nil {
+			revision, err = v.Snapshot(p.RevisionSnapshot)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	rec := &recorded{task: p.Task, change: p.Change, patchset: p.Index}
+	if rec.base.commit, err = w.CommitOf(ctx, &base); err != nil {
+		return nil, err
+	}
+	rec.head.commit, err = w.CommitOf(ctx, &revision)
+	return rec, err
+}
+
+// subjectOf gathers what a report about a recorded Patchset needs.
+func (w *Workspace) subjectOf(ctx context.Context, p *authority.Patchset) (*subject, error) {
+	rec, err := w.subjectCommits(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	rl, err := w.rules(ctx, rec.base.commit, rec.head.commit)
+	return &subject{rec: rec, run: &run{}, rules: rl}, err
+}
+
+// Explain reports on a recorded Patchset without changing anything.
+func (w *Workspace) Explain(ctx context.Context, p *authority.Patchset) (*Report, error) {
+	s, err := w.subjectOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.look(ctx, s); err != nil {
+		return nil, err
+	}
+	return w.report(ctx, s)
+}
+
+// act records new input about a Patchset and the decision that follows from it,
+// in one batch.
+func (w *Workspace) act(ctx context.Context, p *authority.Patchset, verb func(*authority.Tx) error) (*Report, error) {
+	s, err := w.subjectOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.decide(ctx, s, verb); err != nil {
+		return nil, err
+	}
+	return w.report(ctx, s)
+}
+
+// Who is the Actor of a review.
+type Who struct{ Name, Email string }
+
+// Review records a Review of a Patchset and decides again.
+func (w *Workspace) Review(ctx context.Context, p *authority.Patchset, who Who, action record.ReviewAction, blocking bool, text string) (*Report, error) {
+	return w.act(ctx, p, func(tx *authority.Tx) error {
+		actor, err := tx.EnsureActor(who.Name, who.Email)
+		if err != nil {
+			return err
+		}
+		_, err = tx.AddReview(authority.ReviewSpec{Patchset: p.Index, Action: action, Blocking: blocking, Text: text, Actor: actor})
+		return err
+	})
+}
+
+// Attest records an Attestation of a Patchset and decides again. Its Patchset is
+// the one that p names, whatever s says.
+func (w *Workspace) Attest(ctx context.Context, p *authority.Patchset, s authority.AttestSpec) (*Report, error) {
+	s.Patchset = p.Index
+	return w.act(ctx, p, func(tx *authority.Tx) error {
+		_, err := tx.Attest(s)
+		return err
+	})
+}
+
+// Waive records a Waiver for a Patchset and decides again.
+func (w *Workspace) Waive(ctx context.Context, p *authority.Patchset, s authority.WaiverSpec) (*Report, error) {
+	s.Patchset = p.Index
+	return w.act(ctx, p, func(tx *authority.Tx) error {
+		_, err := tx.Waive(s)
+		return err
+	})
+}

@@ -1,0 +1,10 @@
+package suite
+
+// Tree is what this package reads of a commit's tree.
+type Tree interface {
+	// List returns the names at the top of the tree, folders included.
+	List() ([]string, error)
+	// Read returns the content of a file. ok is false if there is no regular
+	// file of that path, for instance if it is a folder.
+	Read(path string) (data []byte, ok bool, err error)
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/writ-authority/writ/authority"
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/gate"
+	"github.com/writ-authority/writ/gate/suite"
+	"github.com/writ-authority/writ/gitrepo"
+)
+
+// The exit codes of every command.
+const (
+	exitOK          = 0
+	exitRefused     = 1 // by policy or state
+	exitUsage       = 2 // wrong use
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitAuth        = 5
+	exitUnavailable = 6 // busy, full disk, read-only, I/O
+	exitCorrupt     = 7
+	exitInterrupted = 130
+)
+
+// errBlocked ends a command whose report has said everything already.
+var errBlocked = errors.New("blocked")
+
+// usageError is a mistake in the command line itself.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// codes maps errors to exit codes and to the code of the JSON error. The first
+// match counts.
+var codes = []struct {
+	err  error
+	exit int
+	name string
+}{
+	{gate.ErrInterrupted, exitInterrupted, "interrupted"},
+	{context.Canceled, exitInterrupted, "interrupted"},
+	{gate.ErrLostContent, exitCorrupt, "lost_content"},
+	{bindb.ErrCorrupt, exitCorrupt, "corrupt"},
+	{bindb.ErrLayout, exitCorrupt, "unknown_layout"},
+	{bindb.ErrForeign, exitCorrupt, "foreign"},
+	{authority.ErrNewerFormat, exitCorrupt, "newer_format"},
+	{record.ErrMalformed, exitCorrupt, "corrupt"},
+	{suite.ErrConfig, exitUsage, "bad_configuration"},
+	{gate.ErrUsage, exitUsage, "usage"},
+	{gitrepo.ErrUnknownRevision, exitUsage, "unknown_revision"},
+	{gitrepo.ErrNotRepository, exitUsage, "not_a_repository"},
+	{gitrepo.ErrShallow, exitUsage, "shallow"},
+	{gitrepo.ErrNoIdentity, exitUsage, "no_identity"},
+	{gitrepo.ErrUnmerged, exitUsage, "unmerged"},
+	{gitrepo.ErrBare, exitUsage, "bare"},
+	{gitrepo.ErrNoGit, exitUnavailable, "no_git"},
+	{gitrepo.ErrOldGit, exitUnavailable, "old_git"},
+	{authority.ErrNoAuthority, exitNotFound, "no_authority"},
+	{bindb.ErrNotFound, exitNotFound, "not_found"},
+	{authority.ErrLeaseHeld, exitConflict, "lease_held"},
+	{authority.ErrLeaseLost, exitConflict, "lease_lost"},
+	{authority.ErrState, exitRefused, "state"},
+	{authority.ErrNotActive, exitRefused, "not_active"},
+	{gate.ErrRefused, exitRefused, "refused"},
+	{errBlocked, exitRefused, "blocked"},
+	{bindb.ErrCapacity, exitRefused, "capacity"},
+	{bindb.ErrTooLarge, exitUsage, "too_large"},
+	{bindb.ErrInvalid, exitUsage, "invalid"},
+	{bindb.ErrBusy, exitUnavailable, "busy"},
+	{bindb.ErrReadOnly, exitUnavailable, "read_only"},
+	{syscall.ENOSPC, exitUnavailable, "disk_full"},
+	{syscall.EDQUOT, exitUnavailable, "disk_full"},
+	{syscall.EROFS, exitUnavailable, "read_only"},
+	{fs.ErrPermission, exitUnavailable, "permission"},
+}
+
+// codeOf returns the exit code of an error and its name.
+func codeOf(err error) (int, string) {
+	var u *usageError
+	if errors.As(err, &u) {
+		return exitUsage, "usage"
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.exit, c.name
+		}
+	}
+	return exitUnavailable, "failed"
+}
+
+// adviceOf says what a person can do about an error, or "".
+func adviceOf(err error) string {
+	if a := gate.Advice(err); a != "" {
+		return a
+	}
+	for _, known := range []struct {
+		err    error
+		advice string
+	}{
+		{authority.ErrNoAuthority, "run `writ gate` to make it"},
+		{bindb.ErrBusy, "another command is writing; try again"},
+		{syscall.ENOSPC, "make room on the disk; nothing that was recorded is lost"},
+		{syscall.EROFS, "the file system is read-only; choose another data directory with --data"},
+		{fs.ErrPermission, "check who owns the data directory, or choose another with --data"},
+		{bindb.ErrReadOnly, "a sync failed; check the disk, then run the command again to recover"},
+		{bindb.ErrCorrupt, "`writ doctor` shows everything that is wrong; nothing is repaired by guessing"},
+		{authority.ErrNewerFormat, "use the newer version of writ"},
+	} {
+		if errors.Is(err, known.err) {
+			return known.advice
+		}
+	}
+	return ""
+}

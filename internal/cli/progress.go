@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/writ-authority/writ/gate/suite"
+)
+
+// progress shows the suite that runs: one live line on a terminal, one line a
+// result elsewhere. With --json it is silent except on a terminal.
+type progress struct {
+	a    *app
+	mu   sync.Mutex
+	live bool // a line without an end is on the screen
+	last time.Time
+	wait bool
+}
+
+func (a *app) progress() *progress { return &progress{a: a} }
+
+// redraw is how often the live line changes.
+const redraw = 100 * time.Millisecond
+
+func (p *progress) event(e suite.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.a.errStyle
+	if !s.terminal {
+		switch {
+		case p.a.json:
+		case e.State == suite.StateFinished && e.Result != nil:
+			fmt.Fprintf(p.a.err, "suite %s: %s in %s\n", e.Suite, e.Result.Status, e.Elapsed.Round(time.Millisecond))
+		case e.State == suite.StateWaiting && !p.wait:
+			p.wait = true
+			fmt.Fprintln(p.a.err, "another command runs these checks; waiting for it")
+		}
+		return
+	}
+	if e.State == suite.StateOutput && time.Since(p.last) < redraw {
+		return
+	}
+	p.last = time.Now()
+	text := fmt.Sprintf("suite %s  %s", e.Suite, e.Elapsed.Round(time.Second))
+	switch {
+	case e.State == suite.StateWaiting:
+		text = "another command runs these checks; waiting for it"
+	case e.State == suite.StateFinished && e.Result != nil:
+		text = fmt.Sprintf("suite %s  %s", e.Suite, e.Result.Status)
+	case e.LastLine != "":
+		text += "  " + line(e.LastLine)
+	}
+	if r := []rune(text); len(r) > 110 {
+		text = string(r[:109]) + "…"
+	}
+	fmt.Fprintf(p.a.err, "\r\x1b[2K%s", s.faint(strings.TrimRight(text, " ")))
+	p.live = true
+}
+
+// clear takes the live line off the screen.
+func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live {
+		fmt.Fprint(p.a.err, "\r\x1b[2K")
+		p.live = false
+	}
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"github.com/writ-authority/writ/gate"
+)
+
+// app is what the commands share: the streams and the global flags.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	repo     string
+	data     string
+	json     bool
+	style    style
+	errStyle style
+}
+
+// Main runs one command line and returns its exit code. An interrupt ends the
+// command's context, so that it can tidy up; a second one ends the process.
+func Main(args []string, in io.Reader, out, errw io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	a := &app{in: in, out: out, err: errw, style: styleOf(out), errStyle: styleOf(errw)}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code, name := codeOf(err)
+	if errors.Is(err, errBlocked) {
+		return code
+	}
+	a.fail(err, name)
+	return code
+}
+
+// fail shows an error: a sentence and what to do for people, an object for
+// programs.
+func (a *app) fail(err error, name string) {
+	message, advice := strings.TrimSpace(err.Error()), adviceOf(err)
+	if a.json {
+		_ = json.NewEncoder(a.out).Encode(map[string]any{
+			"schema": "writ.error.v1",
+			"error":  map[string]string{"code": name, "message": message, "advice": advice},
+		})
+	}
+	fmt.Fprintf(a.err, "writ: %s\n", printable(message))
+	if advice != "" {
+		fmt.Fprintf(a.err, "      %s\n", advice)
+	}
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "writ",
+		Short: "The authority for repository work done by agents and people",
+		Long: "Writ records what was proposed, what was checked, who approved and which rule decided,\n" +
+			"and lands a change only when its evidence allows it.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version(),
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetVersionTemplate("writ {{.Version}}\n")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
+	})
+	f := root.PersistentFlags()
+	f.StringVar(&a.repo, "repo", "", "directory inside the Git repository (default: the current one)")
+	f.StringVar(&a.data, "data", "", "data directory (default: writ inside the common Git directory)")
+	f.BoolVar(&a.json, "json", false, "print JSON")
+	root.AddCommand(
+		a.gate(), a.initFile(), a.review(), a.attest(), a.waiver(),
+		a.log(), a.show(), a.status(), a.patchset(), a.doctor(), a.db(),
+	)
+	for _, c := range root.Commands() {
+		wrapArgs(c)
+	}
+	return root
+}
+
+// wrapArgs makes wrong arguments wrong use, for every command below c.
+func wrapArgs(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return &usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "development"
+	}
+	return info.Main.Version
+}
+
+func (a *app) openOptions(create bool) gate.OpenOptions {
+	return gate.OpenOptions{Dir: a.repo, Data: a.data, Create: create}
+}
+
+// with opens the workspace, runs fn and closes it.
+func (a *app) with(ctx context.Context, create bool, fn func(*gate.Workspace) error) error {
+	w, err := gate.Open(ctx, a.openOptions(create))
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(w), w.Close())
+}
+
+// print writes v as JSON, or calls people.
+func (a *app) print(v any, people func()) error {
+	if !a.json {
+		people()
+		return nil
+	}
+	e := json.NewEncoder(a.out)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// styleOf uses colour on a terminal, unless NO_COLOR says otherwise.
+func styleOf(w io.Writer) style {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return style{}
+	}
+	tty := isatty.IsTerminal(f.Fd())
+	return style{terminal: tty, colour: tty && os.Getenv("NO_COLOR") == ""}
+}

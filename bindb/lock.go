@@ -103,7 +103,7 @@ func (r *Root) viewOnce(ctx context.Context, fn func(Reader) error) (again bool,
 		if failed == nil {
 			return true, nil
 		}
-		if !failed.undone || head.batch != failed.batch {
+		if !failed.undone || !head.own || head.batch != failed.batch {
 			return false, fmt.Errorf("%w: %w", ErrReadOnly, failed.cause)
 		}
 		// This root's own failed batch, which is out of sight already.
@@ -134,6 +134,7 @@ func (r *Root) settle(ctx context.Context) (reverted bool, err error) {
 type head struct {
 	exists bool
 	whole  bool // the magic is there
+	own    bool // it is the file that this root has written to
 	state  journalState
 	batch  uint64
 }
@@ -153,8 +154,8 @@ func (r *Root) journalHead() (head, error) {
 	if err != nil {
 		return head{}, err
 	}
-	file := r.journal
-	if file == nil || info.ID != r.journalID {
+	file, own := r.journal, r.journal != nil && info.ID == r.journalID
+	if !own {
 		if file, err = r.FS.OpenFile(r.journalPath(), os.O_RDONLY, 0); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				return head{}, nil // its writer has stopped meanwhile
@@ -176,10 +177,14 @@ func (r *Root) journalHead() (head, error) {
 	if [32]byte(b[journalRootAt:journalLengthAt]) != r.identity {
 		return head{}, fmt.Errorf("%w: the journal %s describes another root; move it away to go on", ErrForeign, r.journalPath())
 	}
-	return head{
-		exists: true, whole: true, state: journalState(b[journalStateAt]),
+	h := head{
+		exists: true, whole: true, own: own, state: journalState(b[journalStateAt]),
 		batch: binary.LittleEndian.Uint64(b[journalBatchAt:]),
-	}, nil
+	}
+	if h.state == journalOpen && own && h.batch == r.known {
+		h.state = journalSettled
+	}
+	return h, nil
 }
 
 // recover settles an interrupted batch under the exclusive lock. A complete one
@@ -191,7 +196,7 @@ func (r *Root) recover() (reverted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	r.batch = h.batch
+	r.batch = max(r.batch, h.batch)
 	if !h.interrupted() {
 		return false, nil
 	}

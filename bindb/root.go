@@ -78,7 +78,8 @@ type Root struct {
 	journal      vfs.File
 	journalID    vfs.FileID
 	journalNamed bool // its directory entry is durable
-	batch        uint64
+	batch        uint64 // number of the latest batch of any process
+	known        uint64 // number of the latest batch that this root has settled
 	wrote        bool
 
 	indexMu sync.Mutex

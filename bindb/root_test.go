@@ -2,71 +2,68 @@ package bindb_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/writ-authority/writ/bindb"
-	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/bindb/bindbtest"
 )
 
-func setup(t *testing.T) bindb.Config {
-	t.Helper()
-	dir := t.TempDir()
-	return bindb.Config{
-		Dir: filepath.Join(dir, "4"), Kind: record.RootAuthority, Label: "4",
-		Runtime: filepath.Join(dir, "runtime"), Identity: [32]byte{1},
+func TestStoryIsSound(t *testing.T) {
+	t.Parallel()
+	cfg := diskConfig(t)
+	create(t, cfg)
+	r := open(t, cfg)
+	update(t, r, seed)
+	var task uint32
+	for range 3 {
+		for i, step := range story(&task) {
+			update(t, r, step)
+			findings, err := r.Check(context.Background())
+			if err != nil || len(findings) > 0 {
+				t.Fatalf("step %d: %v, %v", i, findings, err)
+			}
+		}
+	}
+	closeRoot(t, r)
+	bindbtest.MustCheck(t, cfg)
+	if _, err := os.Stat(filepath.Join(cfg.Runtime, "journal", "4")); !os.IsNotExist(err) {
+		t.Errorf("after a clean stop the journal is still there: %v", err)
 	}
 }
 
-func TestLineRoundTrip(t *testing.T) {
+func TestLinesByNameAcrossOpens(t *testing.T) {
 	t.Parallel()
-	cfg := setup(t)
+	cfg := diskConfig(t)
 	ctx := context.Background()
-	if err := bindb.Create(cfg); err != nil {
-		t.Fatal(err)
-	}
+	create(t, cfg)
+	name := func(round, i int) string { return fmt.Sprintf("line-%d-%d", round, i) }
 	for round := range 3 {
-		r, err := bindb.Open(ctx, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := open(t, cfg)
 		for i := range 100 {
-			err = r.Update(ctx, func(tx *bindb.Tx) error {
-				name := []byte{byte('a' + round), byte('0' + i%10), byte('0' + i/10)}
-				off, err := bindb.LineNamePayload.Append(tx, name)
-				if err != nil {
-					return err
-				}
-				_, err = bindb.Lines.Append(tx, record.Line{NameOffset: off, NameLen: 3, CreatedAt: 1, UpdatedAt: 1})
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			update(t, r, func(w *writer) { w.line(name(round, i)) })
 		}
-		err = r.View(ctx, func(rd bindb.Reader) error {
-			found := 0
+		err := r.View(ctx, func(rd bindb.Reader) error {
 			for back := range round + 1 {
-				if err := bindb.LinesByName(rd, string([]byte{byte('a' + back), '7', '3'}), func(i uint32) (bool, error) {
+				found := 0
+				err := bindb.LinesByName(rd, name(back, 37), func(i uint32) (bool, error) {
 					if i != uint32(back*100+37) {
-						t.Errorf("found %d", i)
+						t.Errorf("found Line %d", i)
 					}
 					found++
 					return true, nil
-				}); err != nil {
-					return err
+				})
+				if err != nil || found != 1 {
+					t.Errorf("round %d: found %d Lines, %v", back, found, err)
 				}
-			}
-			if found != round+1 {
-				t.Errorf("found %d of %d", found, round+1)
 			}
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		closeRoot(t, r)
 	}
 }

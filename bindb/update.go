@@ -314,9 +314,11 @@ func (r *Root) commitWrites(tx *Tx) error {
 	return nil
 }
 
-// settled leaves word that there is nothing to recover. Without it the next
-// holder of the lock compares the files with the journal and finds the same.
+// settled leaves word that there is nothing to recover. Where that fails, this
+// root knows all the same, and other processes compare the files with the
+// journal and find that nothing is missing.
 func (r *Root) settled() {
+	r.known = r.batch
 	_, _ = r.journal.WriteAt([]byte{byte(journalSettled)}, journalStateAt)
 }
 
@@ -409,7 +411,7 @@ func (r *Root) openJournal(path string) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	r.journal, r.journalID, r.journalNamed = f, id, false
+	r.journal, r.journalID, r.journalNamed, r.known = f, id, false, 0
 	return nil
 }
 

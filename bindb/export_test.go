@@ -1,0 +1,8 @@
+package bindb
+
+// Waiting is the number of mutations in the queue.
+func (r *Root) Waiting() int {
+	r.queueMu.Lock()
+	defer r.queueMu.Unlock()
+	return len(r.queue)
+}

@@ -38,13 +38,13 @@ const poll = 200 * time.Millisecond
 
 // check makes sure that a Patchset has evidence: it runs the suites, or waits for
 // the command that does.
-func (w *Workspace) check(ctx context.Context, rec *recorded, rl *rules, rerun bool, progress func(suite.Event)) (*run, error) {
+func (w *Workspace) check(ctx context.Context, rec *recorded, rl *rules, o *Options) (*run, error) {
 	out := &run{}
 	var request authority.RequestID
 	if _, err := rand.Read(request[:]); err != nil {
 		return nil, err
 	}
-	enqueue := rerun
+	enqueue := o.Rerun
 	for {
 		var lease authority.Lease
 		var wait time.Duration
@@ -96,11 +96,11 @@ func (w *Workspace) check(ctx context.Context, rec *recorded, rl *rules, rerun b
 			return out, err
 		case claimed:
 			out.ran, out.attached = true, false
-			return out, w.work(ctx, rec, rl, lease, out, progress)
+			return out, w.work(ctx, rec, rl, lease, out, o.Progress)
 		}
 		enqueue, out.attached = false, true
-		if progress != nil {
-			progress(suite.Event{State: suite.StateWaiting})
+		if o.Waiting != nil {
+			o.Waiting()
 		}
 		select {
 		case <-ctx.Done():
@@ -134,7 +134,7 @@ func (w *Workspace) claim(tx *authority.Tx, j *authority.Job, request authority.
 // them the compact evidence has to do.
 func (w *Workspace) results(job, seq uint32) (suite.Results, error) {
 	meta, results, err := suite.ReadResults(w.logDir(job))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && (meta.Job != job || meta.RunSeq != seq) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (meta.Job != job || meta.RunSequence != seq) {
 		return nil, nil
 	}
 	if err != nil {
@@ -153,7 +153,7 @@ func (w *Workspace) work(ctx context.Context, rec *recorded, rl *rules, lease au
 		defer close(beating)
 		w.beat(working, &lease, stop)
 	}()
-	err = w.suites(working, rec, rl, out, progress)
+	err = w.suites(working, rec, rl, lease.Attempt, out, progress)
 	cause := context.Cause(working)
 	stop(nil)
 	<-beating
@@ -200,10 +200,25 @@ func (w *Workspace) beat(ctx context.Context, lease *authority.Lease, stop conte
 	}
 }
 
-func (w *Workspace) suites(ctx context.Context, rec *recorded, rl *rules, out *run, progress func(suite.Event)) (err error) {
+func (w *Workspace) suites(ctx context.Context, rec *recorded, rl *rules, attempt uint16, out *run, progress func(suite.Event)) error {
 	if err := os.MkdirAll(out.logDir, 0o700); err != nil {
 		return err
 	}
+	if len(rl.Suites) > 0 {
+		if err := w.runInCheckout(ctx, rec, rl, out, progress); err != nil {
+			return err
+		}
+	}
+	c, err := w.Git.Commit(ctx, rec.head.commit)
+	if err != nil {
+		return err
+	}
+	return suite.WriteResults(out.logDir, suite.Meta{
+		Job: out.job, Attempt: uint32(attempt), RunSequence: out.seq, Commit: string(c.ID), Tree: string(c.Tree),
+	}, out.results)
+}
+
+func (w *Workspace) runInCheckout(ctx context.Context, rec *recorded, rl *rules, out *run, progress func(suite.Event)) (err error) {
 	began := time.Now()
 	dir, err := w.checkoutDir(out.job)
 	if err != nil {
@@ -217,18 +232,8 @@ func (w *Workspace) suites(ctx context.Context, rec *recorded, rl *rules, out *r
 		return err
 	}
 	out.checkout = time.Since(began)
-	results, err := suite.Run(ctx, suite.RunOptions{Suites: rl.Suites, Dir: top, LogDir: out.logDir, Progress: progress})
-	if err != nil {
-		return err
-	}
-	out.results = results
-	c, err := w.Git.Commit(ctx, rec.head.commit)
-	if err != nil {
-		return err
-	}
-	return suite.WriteResults(out.logDir, suite.Meta{
-		Repository: w.Repo.Info().Index, Job: out.job, RunSeq: out.seq, Commit: string(c.ID), Tree: string(c.Tree),
-	}, results)
+	out.results, err = suite.Run(ctx, suite.RunOptions{Suites: rl.Suites, Dir: top, LogDir: out.logDir, Progress: progress})
+	return err
 }
 
 // note is the file that remembers a checkout, so that one left by a crash is

@@ -23,6 +23,9 @@ type Options struct {
 	Land bool
 	// Progress is told of every step of a suite; nil for nobody.
 	Progress func(suite.Event)
+	// Waiting is told, again and again, that another command runs these checks;
+	// nil for nobody.
+	Waiting func()
 	// Planned is told which suites count before they run; nil for nobody.
 	Planned func(*suite.Plan)
 }
@@ -56,7 +59,7 @@ func (w *Workspace) Run(ctx context.Context, o Options) (*Report, error) {
 	if closed {
 		return w.closedReport(ctx, s, o.Land)
 	}
-	if s.run, err = w.check(ctx, rec, rl, o.Rerun, o.Progress); err != nil {
+	if s.run, err = w.check(ctx, rec, rl, &o); err != nil {
 		return nil, err
 	}
 	if err := w.decide(ctx, s, nil); err != nil {

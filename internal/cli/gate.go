@@ -42,7 +42,7 @@ func (a *app) gate() *cobra.Command {
 func (a *app) runGate(c *cobra.Command, o gate.Options) error {
 	p := a.progress()
 	defer p.clear()
-	o.Progress = p.event
+	o.Progress, o.Waiting = p.event, p.waiting
 	if !a.json {
 		o.Planned = a.planned
 	}

@@ -33,9 +33,6 @@ func (p *progress) event(e suite.Event) {
 		case p.a.json:
 		case e.State == suite.StateFinished && e.Result != nil:
 			fmt.Fprintf(p.a.err, "suite %s: %s in %s\n", e.Suite, e.Result.Status, e.Elapsed.Round(time.Millisecond))
-		case e.State == suite.StateWaiting && !p.wait:
-			p.wait = true
-			fmt.Fprintln(p.a.err, "another command runs these checks; waiting for it")
 		}
 		return
 	}
@@ -45,8 +42,6 @@ func (p *progress) event(e suite.Event) {
 	p.last = time.Now()
 	text := fmt.Sprintf("suite %s  %s", e.Suite, e.Elapsed.Round(time.Second))
 	switch {
-	case e.State == suite.StateWaiting:
-		text = "another command runs these checks; waiting for it"
 	case e.State == suite.StateFinished && e.Result != nil:
 		text = fmt.Sprintf("suite %s  %s", e.Suite, e.Result.Status)
 	case e.LastLine != "":
@@ -57,6 +52,16 @@ func (p *progress) event(e suite.Event) {
 	}
 	fmt.Fprintf(p.a.err, "\r\x1b[2K%s", s.faint(strings.TrimRight(text, " ")))
 	p.live = true
+}
+
+// waiting says once that somebody else runs the checks.
+func (p *progress) waiting() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.wait && !p.a.json {
+		p.wait = true
+		fmt.Fprintln(p.a.err, "another command runs these checks; waiting for it")
+	}
 }
 
 // clear takes the live line off the screen.

@@ -7,15 +7,29 @@ import (
 	"strings"
 )
 
-// Detect finds sensible suites from the files at the top of a tree. What it finds
-// depends on nothing else, so that the same tree always gives the same suites.
-func Detect(t Tree) ([]Suite, error) {
-	names, err := t.List()
+// Detect returns the suites that what is at the top of a tree suggests, sorted by
+// id. They are all blocking and have the default time limit.
+//
+//	go.mod          go test ./..., go vet ./...
+//	package.json    the scripts test and lint, with npm, pnpm, yarn or bun
+//	Cargo.toml      cargo test, cargo fmt --check
+//	pyproject.toml  pytest or unittest, ruff where it is configured
+//	Makefile        make test or make check, make lint: each only where nothing
+//	                above has given tests or lint already, since it would most
+//	                likely run the same again
+//
+// A file that can't be understood suggests nothing: were it an error, the change
+// that repairs the file could not be checked. The error is one of tree.
+func Detect(tree Tree) ([]Suite, error) {
+	names, err := tree.List()
 	if err != nil {
 		return nil, err
 	}
-	d := &detection{tree: t, names: names}
-	for _, find := range []func() error{d.golang, d.node, d.cargo, d.python, d.makefile} {
+	d := detection{tree: tree, names: make(map[string]bool, len(names))}
+	for _, n := range names {
+		d.names[n] = true
+	}
+	for _, find := range []func() error{d.golang, d.node, d.rust, d.python, d.makefile} {
 		if err := find(); err != nil {
 			return nil, err
 		}
@@ -26,113 +40,164 @@ func Detect(t Tree) ([]Suite, error) {
 
 type detection struct {
 	tree  Tree
-	names []string
+	names map[string]bool
 	found []Suite
 }
 
-func (d *detection) has(name string) bool { return slices.Contains(d.names, name) }
-
-func (d *detection) add(id, run string, kind Kind) {
+func (d *detection) add(id string, kind Kind, run string) {
 	d.found = append(d.found, Suite{ID: id, Run: Command{Shell: run}, Kind: kind, Blocking: true, Timeout: DefaultTimeout})
 }
 
-func (d *detection) golang() error {
-	if d.has("go.mod") {
-		d.add("go-test", "go test ./...", KindTests)
-		d.add("go-vet", "go vet ./...", KindLint)
-	}
-	return nil
+func (d *detection) gives(k Kind) bool {
+	return slices.ContainsFunc(d.found, func(s Suite) bool { return s.Kind == k })
 }
 
-// node takes the scripts of package.json. The checkout is clean, so that a package
-// with dependencies installs them first.
-func (d *detection) node() error {
-	data, ok, err := d.tree.Read("package.json")
-	if err != nil || !ok {
+// anyOf reports whether one of the names is at the top of the tree.
+func (d *detection) anyOf(names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return d.names[n] })
+}
+
+// read returns a file at the top of the tree, ok false if there is none.
+func (d *detection) read(name string) ([]byte, bool, error) {
+	if !d.names[name] {
+		return nil, false, nil
+	}
+	return d.tree.Read(name)
+}
+
+func (d *detection) golang() error {
+	if _, ok, err := d.read("go.mod"); !ok || err != nil {
 		return err
 	}
-	var p struct {
-		Scripts              map[string]string          `json:"scripts"`
-		Dependencies         map[string]json.RawMessage `json:"dependencies"`
-		DevDependencies      map[string]json.RawMessage `json:"devDependencies"`
-		OptionalDependencies map[string]json.RawMessage `json:"optionalDependencies"`
+	d.add("go-test", KindTests, "go test ./...")
+	d.add("go-vet", KindLint, "go vet ./...")
+	return nil
+}
+
+// packageJSON is the part of a package.json that matters here. Of dependencies
+// only their presence counts.
+type packageJSON struct {
+	Scripts              map[string]any  `json:"scripts"`
+	PackageManager       string          `json:"packageManager"`
+	Workspaces           json.RawMessage `json:"workspaces"`
+	Dependencies         map[string]any  `json:"dependencies"`
+	DevDependencies      map[string]any  `json:"devDependencies"`
+	OptionalDependencies map[string]any  `json:"optionalDependencies"`
+	PeerDependencies     map[string]any  `json:"peerDependencies"`
+}
+
+func (d *detection) node() error {
+	data, ok, err := d.read("package.json")
+	if !ok || err != nil {
+		return err
 	}
-	if json.Unmarshal(data, &p) != nil {
-		return nil // not a package that its own tools could read
+	var p packageJSON
+	if json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &p) != nil {
+		return nil
 	}
-	tool, install := "npm", "npm install"
-	switch {
-	case d.has("pnpm-lock.yaml"):
-		tool, install = "pnpm", "pnpm install --frozen-lockfile"
-	case d.has("yarn.lock"):
-		tool, install = "yarn", "yarn install --frozen-lockfile"
-	case d.has("bun.lock") || d.has("bun.lockb"):
-		tool, install = "bun", "bun install --frozen-lockfile"
-	case d.has("package-lock.json") || d.has("npm-shrinkwrap.json"):
-		install = "npm ci"
-	}
+	tool, install := d.nodeTool(p.PackageManager)
 	prefix := ""
-	if len(p.Dependencies)+len(p.DevDependencies)+len(p.OptionalDependencies) > 0 {
-		prefix = install + " && "
+	if len(p.Dependencies)+len(p.DevDependencies)+len(p.OptionalDependencies)+len(p.PeerDependencies) > 0 || p.Workspaces != nil {
+		prefix = install + " && " // the checkout is clean: nothing is installed there
 	}
-	if s := p.Scripts["test"]; s != "" && !strings.Contains(s, "no test specified") {
-		d.add(tool+"-test", prefix+tool+" run test", KindTests)
+	if s, _ := p.Scripts["test"].(string); strings.TrimSpace(s) != "" && !strings.Contains(s, "no test specified") {
+		run := tool + " run test"
+		if tool == "npm" {
+			run = "npm test"
+		}
+		d.add(tool+"-test", KindTests, prefix+run)
 	}
-	if p.Scripts["lint"] != "" {
-		d.add(tool+"-lint", prefix+tool+" run lint", KindLint)
+	if s, _ := p.Scripts["lint"].(string); strings.TrimSpace(s) != "" {
+		d.add(tool+"-lint", KindLint, prefix+tool+" run lint")
 	}
 	return nil
 }
 
-func (d *detection) cargo() error {
-	if d.has("Cargo.toml") {
-		d.add("cargo-test", "cargo test", KindTests)
-		d.add("cargo-fmt", "cargo fmt --check", KindLint)
+// nodeTool finds the package manager by its lock file, else by the member
+// packageManager, and the command that installs exactly what a lock file says.
+func (d *detection) nodeTool(declared string) (tool, install string) {
+	declared, _, _ = strings.Cut(declared, "@")
+	switch {
+	case d.anyOf("pnpm-lock.yaml"):
+		return "pnpm", "pnpm install --frozen-lockfile"
+	case d.anyOf("yarn.lock") && d.anyOf(".yarnrc.yml"): // Yarn 2 and later
+		return "yarn", "yarn install --immutable"
+	case d.anyOf("yarn.lock"):
+		return "yarn", "yarn install --frozen-lockfile"
+	case d.anyOf("bun.lock", "bun.lockb"):
+		return "bun", "bun install --frozen-lockfile"
+	case d.anyOf("package-lock.json", "npm-shrinkwrap.json"):
+		return "npm", "npm ci"
+	case declared == "pnpm" || declared == "yarn" || declared == "bun":
+		return declared, declared + " install"
 	}
+	return "npm", "npm install"
+}
+
+func (d *detection) rust() error {
+	if _, ok, err := d.read("Cargo.toml"); !ok || err != nil {
+		return err
+	}
+	d.add("cargo-test", KindTests, "cargo test")
+	d.add("cargo-fmt", KindLint, "cargo fmt --check")
 	return nil
 }
 
 func (d *detection) python() error {
-	data, ok, err := d.tree.Read("pyproject.toml")
-	if err != nil || !ok {
+	project, ok, err := d.read("pyproject.toml")
+	if !ok || err != nil {
 		return err
 	}
-	switch {
-	case bytes.Contains(data, []byte("[tool.pytest")) || d.has("pytest.ini") || d.has("tests"):
-		d.add("pytest", "python3 -m pytest", KindTests)
-	default:
-		d.add("unittest", "python3 -m unittest discover", KindTests)
+	pytest := tomlTable(project, "tool.pytest") || d.anyOf("pytest.ini", "conftest.py")
+	if !pytest && d.anyOf("tests") {
+		_, file, err := d.tree.Read("tests")
+		if err != nil {
+			return err
+		}
+		pytest = !file
 	}
-	if bytes.Contains(data, []byte("[tool.ruff")) || d.has("ruff.toml") || d.has(".ruff.toml") {
-		d.add("ruff", "python3 -m ruff check .", KindLint)
+	if pytest {
+		d.add("pytest", KindTests, "python3 -m pytest")
+	} else {
+		d.add("unittest", KindTests, "python3 -m unittest discover")
+	}
+	if tomlTable(project, "tool.ruff") || d.anyOf("ruff.toml", ".ruff.toml") {
+		d.add("ruff", KindLint, "ruff check")
 	}
 	return nil
 }
 
-// makefile takes the targets test, else check, and lint, of the file that make
-// itself would take. A Makefile beside a language's own file usually calls the
-// same tools, so that it counts only on its own.
-func (d *detection) makefile() error {
-	if len(d.found) > 0 {
-		return nil
+// tomlTable reports whether a TOML file has a table of that name or below it.
+func tomlTable(data []byte, name string) bool {
+	for line := range bytes.SplitSeq(data, []byte("\n")) {
+		rest, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("["+name))
+		if ok && len(rest) > 0 && (rest[0] == ']' || rest[0] == '.') {
+			return true
+		}
 	}
+	return false
+}
+
+func (d *detection) makefile() error {
+	// The order in which GNU make looks; it takes the first.
 	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
-		data, ok, err := d.tree.Read(name)
+		data, ok, err := d.read(name)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			continue
 		}
-		targets := makeTargets(data, "test", "check", "lint")
+		has := makeTargets(data, "test", "check", "lint")
 		switch {
-		case targets["test"]:
-			d.add("make-test", "make test", KindTests)
-		case targets["check"]:
-			d.add("make-check", "make check", KindTests)
+		case d.gives(KindTests):
+		case has["test"]:
+			d.add("make-test", KindTests, "make test")
+		case has["check"]:
+			d.add("make-check", KindTests, "make check")
 		}
-		if targets["lint"] {
-			d.add("make-lint", "make lint", KindLint)
+		if has["lint"] && !d.gives(KindLint) {
+			d.add("make-lint", KindLint, "make lint")
 		}
 		return nil
 	}

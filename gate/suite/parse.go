@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -537,8 +536,8 @@ func (p *fileParser) env(n ast.Node) map[string]string {
 			p.at(key, "the name of a variable must be letters, digits and '_' and not begin with a digit, this is %s", quote(name))
 			continue
 		}
-		if strings.HasPrefix(name, "WRIT") {
-			p.at(key, "names that begin with WRIT are set by writ itself")
+		if reservedEnv(name) {
+			p.at(key, "WRIT and names that begin with WRIT_ are set by writ itself")
 			continue
 		}
 		if _, ok := env[name]; ok {
@@ -565,7 +564,7 @@ func (p *fileParser) env(n ast.Node) map[string]string {
 	if len(env) == 0 {
 		return nil
 	}
-	return maps.Clone(env)
+	return env
 }
 
 // scalar returns the text of a string, a number or a truth value as it was
@@ -599,8 +598,9 @@ func describe(n ast.Node) string {
 }
 
 // quote shows a text of the file, cut to a length that fits a line.
-func quote(s string) string {
-	const most = 40
+func quote(s string) string { return quoteUpTo(s, 40) }
+
+func quoteUpTo(s string, most int) string {
 	if utf8.RuneCountInString(s) > most {
 		s = string([]rune(s)[:most]) + "…"
 	}
@@ -644,6 +644,9 @@ func validEnv(s string) bool {
 	}
 	return s != ""
 }
+
+// reservedEnv reports whether a variable is writ's own to set.
+func reservedEnv(name string) bool { return name == "WRIT" || strings.HasPrefix(name, "WRIT_") }
 
 // badBranch says why a text can't be the short name of a branch, "" if it can
 // (git check-ref-format).

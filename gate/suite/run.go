@@ -1,243 +1,225 @@
 package suite
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-	"unicode"
 
 	"github.com/writ-authority/writ/internal/proc"
 )
 
-// State is what an Event tells.
-type State string
-
-// The states. StateWaiting is for callers that wait for somebody else's run.
 const (
-	StateStarted  State = "started"
-	StateOutput   State = "output"
-	StateFinished State = "finished"
-	StateWaiting  State = "waiting"
+	// grace is what the processes of a suite get to end by themselves after
+	// SIGTERM.
+	grace = 5 * time.Second
+	// tick is the time between two events of a running suite.
+	tick = 250 * time.Millisecond
 )
-
-// Event is one step of a run.
-type Event struct {
-	Suite    string
-	State    State
-	Elapsed  time.Duration
-	LastLine string  // last line of output, without control characters
-	Result   *Result // once finished
-}
 
 // RunOptions say what to run and where.
 type RunOptions struct {
 	Suites []Planned
-	Dir    string   // the checkout
-	LogDir string   // gets one file a suite, ID.log
-	Env    []string // added to the environment, as NAME=VALUE
-	// Progress is called for every step, never by two goroutines at once; nil
-	// for nobody.
+	// Dir is the checkout in which every suite starts. A suite may change it;
+	// the next one finds what it left.
+	Dir string
+	// LogDir is an existing folder, to which each suite's output goes as <id>.log.
+	LogDir string
+	// Env is added to the environment of this process, as "NAME=value".
+	Env []string
+	// Progress, if set, is told what happens. It is never called concurrently
+	// and not after Run has returned; while it runs, no further event is made.
 	Progress func(Event)
+	// Now is the clock for Result.StartedAt; nil is time.Now.
+	Now func() time.Time
 }
 
+// State says what an Event is about.
+type State string
+
+// The states of a suite.
 const (
-	grace      = 5 * time.Second
-	maxLog     = 64 << 20
-	tailLines  = 20
-	tailBytes  = 16 << 10
-	lineLength = 120
+	StateStarted  State = "started"
+	StateOutput   State = "output" // four times a second while it runs
+	StateFinished State = "finished"
 )
 
-// Run runs suites one after another, each in a process group of its own, and
-// returns their results. A suite that fails is a result, not an error. When ctx
-// ends, Run returns its error with the results so far; nothing is left running.
-func Run(ctx context.Context, o RunOptions) (Results, error) {
-	list := slices.Clone(o.Suites)
-	slices.SortFunc(list, func(a, b Planned) int { return strings.Compare(a.ID, b.ID) })
-	out := Results{}
-	for _, s := range list {
-		r, err := runOne(ctx, o, s)
-		if err != nil {
-			return out, err
-		}
-		out = append(out, r)
-	}
-	return out, nil
+// Event tells how a suite is getting on.
+type Event struct {
+	Suite   string // its id
+	Number  int    // its place in the order of running, from 1
+	Count   int    // how many suites run
+	State   State
+	Elapsed time.Duration
+	// LastLine is the last line of its output that isn't blank, without control
+	// characters and escape sequences, at most 120 runes.
+	LastLine string
+	Result   *Result // of a finished one
 }
 
-func runOne(ctx context.Context, o RunOptions, s Planned) (Result, error) {
-	r := Result{ID: s.ID, Kind: s.Kind, Blocking: s.Blocking, StartedAt: time.Now().UTC(), Log: filepath.Join(o.LogDir, s.ID+".log")}
-	f, err := os.OpenFile(r.Log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+// Run runs the suites one after another in the order of their ids, each in a
+// process group of its own, of which nothing is left when it returns. A failed
+// suite doesn't stop the others.
+//
+// A suite sees the environment of this process without its GIT_* and WRIT_*
+// variables, then CI=true, then opt.Env, then its own env, then WRIT=1 and
+// WRIT_SUITE=<id>.
+//
+// If ctx ends, Run returns the results of the suites that were finished, and an
+// error that wraps ctx.Err() and its cause. Other errors mean that the machine
+// failed, not a suite: a log that can't be written, processes that can't be
+// ended.
+func Run(ctx context.Context, opt RunOptions) (Results, error) {
+	suites, err := check(opt)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	log := &logWriter{f: f, suite: s.ID, began: time.Now(), progress: o.Progress}
-	log.tell(Event{Suite: s.ID, State: StateStarted})
-	got, runErr := proc.Run(ctx, proc.Command{
-		Args: s.Run.Args, Shell: s.Run.Shell, Dir: o.Dir, Env: environment(s, o.Env),
-		Stdout: log, Timeout: s.Timeout, Grace: grace,
+	results := Results{}
+	for i, s := range suites {
+		event := Event{Suite: s.ID, Number: i + 1, Count: len(suites)}
+		res, err := runSuite(ctx, opt, s, event)
+		if err != nil {
+			return results, fmt.Errorf("suite %s: %w", s.ID, err)
+		}
+		results = append(results, res)
+	}
+	return results, nil
+}
+
+// check refuses what would make every suite fail, and returns the suites in
+// order.
+func check(opt RunOptions) ([]Planned, error) {
+	for _, dir := range []string{opt.Dir, opt.LogDir} {
+		if st, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("run suites: %w", err)
+		} else if !st.IsDir() {
+			return nil, fmt.Errorf("run suites: %s is not a directory", dir)
+		}
+	}
+	suites := slices.Clone(opt.Suites)
+	slices.SortStableFunc(suites, func(a, b Planned) int { return strings.Compare(a.ID, b.ID) })
+	for i, s := range suites {
+		if !validID(s.ID) { // it becomes a file name
+			return nil, fmt.Errorf("run suites: %s is no suite id", quote(s.ID))
+		}
+		if i > 0 && s.ID == suites[i-1].ID {
+			return nil, fmt.Errorf("run suites: the id %s is there twice", s.ID)
+		}
+	}
+	return suites, nil
+}
+
+func runSuite(ctx context.Context, opt RunOptions, s Planned, event Event) (Result, error) {
+	now := opt.Now
+	if now == nil {
+		now = time.Now
+	}
+	res := Result{
+		ID: s.ID, Kind: s.Kind, Blocking: s.Blocking, Added: s.Added, Detected: s.Detected,
+		StartedAt: now().UTC().Truncate(time.Microsecond),
+		Log:       filepath.Join(opt.LogDir, s.ID+".log"),
+	}
+	out, err := createLog(res.Log, maxLog)
+	if err != nil {
+		return Result{}, err
+	}
+	ended := report(opt.Progress, event, out)
+	got, err := proc.Run(ctx, proc.Command{
+		Args: s.Run.Args, Shell: s.Run.Shell,
+		Dir: opt.Dir, Env: environment(opt.Env, s.Suite),
+		Stdout: out, Timeout: s.Timeout, Grace: grace,
 	})
-	if runErr != nil && ctx.Err() == nil {
-		fmt.Fprintf(log, "%v\n", runErr)
+	event = ended()
+	if errors.Is(err, proc.ErrStart) {
+		fmt.Fprintf(out, "writ: %v\n", err)
+	} else if err != nil {
+		_, cerr := out.close()
+		return Result{}, errors.Join(err, cerr)
 	}
-	if got.TimedOut {
-		fmt.Fprintf(log, "\nstopped at the time limit of %s\n", s.Timeout)
+	res.judge(s.Suite, got, err)
+	if res.Tail, err = out.close(); err != nil {
+		return Result{}, err
 	}
-	if err := errors.Join(log.err, f.Close()); err != nil {
-		return r, fmt.Errorf("%s: %w", r.Log, err)
+	if opt.Progress != nil {
+		event.State, event.Elapsed, event.Result = StateFinished, res.Elapsed, &res
+		opt.Progress(event)
 	}
-	if ctx.Err() != nil {
-		return r, ctx.Err()
-	}
-	r.ExitCode, r.Signal, r.TimedOut, r.Elapsed = got.ExitCode, got.Signal, got.TimedOut, got.Elapsed
-	r.Tail = log.lines()
-	r.Status = judge(got, runErr)
-	log.tell(Event{Suite: s.ID, State: StateFinished, Elapsed: r.Elapsed, Result: &r})
-	return r, nil
+	return res, nil
 }
 
-// judge tells a failure from a suite that could not be run to its end. A shell
-// says 126 and 127 for a command that it cannot run.
-func judge(r proc.Result, err error) Status {
-	switch {
-	case err != nil || r.TimedOut || r.ExitCode == 126 || r.ExitCode == 127:
-		return StatusError
-	case r.ExitCode == 0:
-		return StatusPass
+// report tells of the start of a suite and, until the returned function is
+// called, how it is getting on. That function returns the last event once no
+// other can come.
+func report(progress func(Event), event Event, out *output) (ended func() Event) {
+	if progress == nil {
+		return func() Event { return event }
 	}
-	return StatusFail
-}
-
-// environment is the parent's without Git's repository variables, which would
-// point the suite's Git at another repository.
-func environment(s Planned, extra []string) []string {
-	var env []string
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "GIT_") {
-			env = append(env, e)
-		}
-	}
-	env = append(env, "CI=true", "WRIT=1", "WRIT_SUITE="+s.ID)
-	env = append(env, extra...)
-	for _, k := range sortedKeys(s.Env) {
-		env = append(env, k+"="+s.Env[k])
-	}
-	return env
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// logWriter writes a suite's output to its log, keeps the end of it, and tells
-// the caller about it.
-type logWriter struct {
-	mu       sync.Mutex
-	f        *os.File
-	suite    string
-	began    time.Time
-	written  int64
-	cut      bool
-	tail     []byte
-	err      error
-	progress func(Event)
-}
-
-// Write never fails the suite: a log that cannot be written is reported once the
-// suite has ended.
-func (l *logWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	if room := maxLog - l.written; int64(len(p)) <= room {
-		l.put(p)
-	} else if !l.cut {
-		l.put(p[:room])
-		l.cut = true
-		l.put([]byte("\n[the log is cut here; the suite wrote more]\n"))
-	}
-	l.tail = append(l.tail, p...)
-	if len(l.tail) > 2*tailBytes {
-		l.tail = append(l.tail[:0], l.tail[len(l.tail)-tailBytes:]...)
-	}
-	last := lastLine(l.tail)
-	l.mu.Unlock()
-	if last != "" {
-		l.tell(Event{Suite: l.suite, State: StateOutput, Elapsed: time.Since(l.began), LastLine: last})
-	}
-	return len(p), nil
-}
-
-func (l *logWriter) put(p []byte) {
-	n, err := l.f.Write(p)
-	l.written += int64(n)
-	if err != nil && l.err == nil {
-		l.err = err
-	}
-}
-
-func (l *logWriter) tell(e Event) {
-	if l.progress != nil {
-		l.progress(e)
-	}
-}
-
-// lines are the last lines of the output.
-func (l *logWriter) lines() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var list []string
-	for raw := range bytes.SplitSeq(l.tail, []byte{'\n'}) {
-		if text := plainLine(raw); strings.TrimSpace(text) != "" {
-			list = append(list, text)
-		}
-	}
-	return list[max(0, len(list)-tailLines):]
-}
-
-func lastLine(b []byte) string {
-	b = bytes.TrimRight(b, "\r\n\t ")
-	if i := bytes.LastIndexAny(b, "\r\n"); i >= 0 {
-		b = b[i+1:]
-	}
-	return plainLine(b)
-}
-
-// plainLine is one line of output without escape sequences and control characters, at
-// most lineLength runes.
-func plainLine(b []byte) string {
-	var out strings.Builder
-	escape, n := 0, 0
-	for _, r := range strings.ToValidUTF8(string(b), "\uFFFD") {
-		switch {
-		case escape == 0 && r == 0x1b:
-			escape = 1
-		case escape == 1 && (r == '[' || r == ']'):
-			escape = 2
-		case escape == 1:
-			escape = 0
-		case escape == 2:
-			if r >= '@' && r <= '~' || r == 0x07 {
-				escape = 0
+	event.State = StateStarted
+	progress(event)
+	begun := time.Now()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	event.State = StateOutput
+	go func() { // stopped and waited for by ended
+		defer close(stopped)
+		t := time.NewTicker(tick)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				event.Elapsed, event.LastLine = time.Since(begun), out.lastLine()
+				progress(event)
+			case <-stop:
+				return
 			}
-		case r == '\t':
-			out.WriteByte(' ')
-			n++
-		case unicode.IsControl(r):
-		case n < lineLength:
-			out.WriteRune(r)
-			n++
 		}
+	}()
+	return func() Event {
+		close(stop)
+		<-stopped
+		event.LastLine = out.lastLine()
+		return event
 	}
-	return strings.TrimRight(out.String(), " ")
+}
+
+// judge turns the end of a command into a status.
+func (r *Result) judge(s Suite, got proc.Result, startErr error) {
+	r.ExitCode, r.Signal, r.TimedOut = got.ExitCode, got.Signal, got.TimedOut
+	r.Elapsed = got.Elapsed.Truncate(time.Microsecond)
+	switch {
+	case startErr != nil:
+		r.Status, r.Reason = StatusError, startErr.Error()
+	case got.TimedOut:
+		r.Status, r.Reason = StatusError, "not finished within its time limit of "+shortDuration(s.Timeout)
+	case got.Signal != "":
+		r.Status, r.Reason = StatusFail, "ended by "+got.Signal
+	case got.ExitCode == 127:
+		r.Status, r.Reason = StatusError, "exit code 127: a command was not found"
+	case got.ExitCode == 126:
+		r.Status, r.Reason = StatusError, "exit code 126: a command can't be executed"
+	case got.ExitCode != 0:
+		r.Status, r.Reason = StatusFail, fmt.Sprintf("exit code %d", got.ExitCode)
+	default:
+		r.Status = StatusPass
+	}
+}
+
+// environment returns what a suite sees, later entries winning.
+func environment(extra []string, s Suite) []string {
+	// GIT_DIR and its like would lead the suite's git to the repository that is
+	// being gated instead of the checkout. The mark of an enclosing run stays.
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return strings.HasPrefix(name, "GIT_") || reservedEnv(name) && name != proc.Mark
+	})
+	env = append(env, "CI=true")
+	env = append(env, extra...)
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		env = append(env, name+"="+s.Env[name])
+	}
+	return append(env, "WRIT=1", "WRIT_SUITE="+s.ID)
 }

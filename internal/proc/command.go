@@ -69,11 +69,12 @@ type Result struct {
 // Run runs c and returns when nothing of it is left, see the package comment.
 //
 // An exit code other than 0, a signal and the time limit are results, not
-// errors. The error is context.Cause(ctx) if the context ended the command (the
-// result then says how it died), or wraps ErrStart, ErrOutput or ErrUnkillable.
+// errors. If the context ended the command, the result says how it died and the
+// error wraps ctx.Err() and context.Cause(ctx). Other errors wrap ErrStart,
+// ErrOutput or ErrUnkillable.
 func Run(ctx context.Context, c Command) (Result, error) {
 	if ctx.Err() != nil {
-		return Result{ExitCode: -1, Cancelled: true}, context.Cause(ctx)
+		return Result{ExitCode: -1, Cancelled: true}, ended(ctx)
 	}
 	cmd, id, err := prepare(c)
 	if err != nil {
@@ -136,11 +137,20 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	case killErr != nil:
 		return res, fmt.Errorf("%s: %w", cmd.Args[0], killErr)
 	case res.Cancelled:
-		return res, context.Cause(ctx)
+		return res, ended(ctx)
 	case outErr != nil:
 		return res, fmt.Errorf("%s: %w: %w", cmd.Args[0], ErrOutput, outErr)
 	}
 	return res, nil
+}
+
+// ended returns why the context ended: its error and, if another one was given,
+// its cause.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
 }
 
 // describe fills in what the kernel told about the leader; st is nil if it could

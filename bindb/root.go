@@ -77,7 +77,7 @@ type Root struct {
 	// Written by the leader only, with rw held.
 	journal      vfs.File
 	journalID    vfs.FileID
-	journalNamed bool // its directory entry is durable
+	journalNamed bool   // its directory entry is durable
 	batch        uint64 // number of the latest batch of any process
 	known        uint64 // number of the latest batch that this root has settled
 	wrote        bool

@@ -1,6 +1,10 @@
 package bindb
 
 import (
+	"errors"
+	"fmt"
+	"io"
+
 	"github.com/writ-authority/writ/internal/vfs"
 )
 
@@ -232,5 +236,8 @@ func readFull(file vfs.File, name string, p []byte, off int64) error {
 	if n == len(p) {
 		return nil
 	}
-	return corruptf("%s: %d of %d bytes at %d could be read: %v", name, n, len(p), off, err)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: read %d bytes at %d: %w", name, len(p), off, err)
+	}
+	return corruptf("%s ends after %d of %d bytes at %d", name, n, len(p), off)
 }

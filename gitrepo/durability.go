@@ -33,8 +33,12 @@ func syncPath(path string) error {
 
 func (r *Repo) objectDir() string { return filepath.Join(r.common, "objects") }
 
-// syncLoose makes the name of one new object durable.
+// syncLoose makes one object durable that was just written, or that had been there before without
+// a sync: Git does not write it again then.
 func (r *Repo) syncLoose(id OID) error {
+	if err := syncPath(filepath.Join(r.objectDir(), string(id[:2]), string(id[2:]))); err != nil {
+		return err
+	}
 	if err := syncPath(filepath.Join(r.objectDir(), string(id[:2]))); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 type MergeResult struct {
 	Tree      OID      // the merged tree; with conflicts it holds conflict markers
 	Clean     bool     // no conflicts
-	Conflicts []string // paths (raw bytes) that conflict, each once
+	Conflicts []string // paths (raw bytes) that conflict, each once; a few conflicts concern no single path
 }
 
 // mergeConfig pins the merge to Git's own defaults, so that everybody computes the same tree.
@@ -75,6 +75,9 @@ func parseMergeTree(out string, clean bool, hexLen int) (MergeResult, error) {
 		if n := len(result.Conflicts); n == 0 || result.Conflicts[n-1] != path {
 			result.Conflicts = append(result.Conflicts, path)
 		}
+	}
+	if clean && len(result.Conflicts) > 0 {
+		return MergeResult{}, fmt.Errorf("%w: git merge-tree calls a merge clean that conflicts at %q", ErrBadObject, result.Conflicts[0])
 	}
 	return result, nil
 }

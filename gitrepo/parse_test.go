@@ -243,7 +243,7 @@ func FuzzParseMergeTree(f *testing.F) {
 		if len(m.Tree) != 40 || m.Clean != clean {
 			t.Errorf("merge %+v", m)
 		}
-		if m.Clean == (len(m.Conflicts) > 0) {
+		if m.Clean && len(m.Conflicts) > 0 {
 			t.Errorf("clean %v with conflicts %q", m.Clean, m.Conflicts)
 		}
 	})

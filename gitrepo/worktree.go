@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Worktree is one work tree of the repository, or the bare repository itself.
@@ -23,7 +24,7 @@ type Worktree struct {
 
 // Worktrees returns all work trees; the main one, or the bare repository, comes first.
 func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
-	out, _, err := r.output(ctx, command{args: []string{"worktree", "list", "--porcelain", "-z"}})
+	out, err := r.worktreeCommand(ctx, command{args: []string{"worktree", "list", "--porcelain", "-z"}})
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +41,24 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 		list[0].Path = r.top
 	}
 	return list, nil
+}
+
+// worktreeCommand runs a `git worktree` command, again if need be: each reads the records of all
+// work trees, takes no lock, and gives up, with nothing changed, at a record that another process
+// is writing or removing at that moment.
+func (r *Repo) worktreeCommand(ctx context.Context, c command) ([]byte, error) {
+	for delay := time.Millisecond; ; delay *= 2 {
+		out, _, err := r.output(ctx, c)
+		passing := stderrHas(err, "worktrees/") && stderrHas(err, "failed to read", "Invalid path", "could not create directory")
+		if !passing || delay > time.Second {
+			return out, err
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("git worktree: %w", context.Cause(ctx))
+		}
+	}
 }
 
 // parseWorktrees reads `git worktree list --porcelain -z`: attributes ended by NUL, and one more
@@ -267,7 +286,7 @@ func (r *Repo) AddWorktree(ctx context.Context, path string, commit OID) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.run(ctx, command{config: checkoutConfig,
+	_, err = r.worktreeCommand(ctx, command{config: checkoutConfig,
 		args: []string{"worktree", "add", "--quiet", "--force", "--detach", "--", path, string(commit)}})
 	return missingObject(err)
 }
@@ -292,7 +311,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 		return fmt.Errorf("%w: %s", ErrNotWorktree, path)
 	}
 	remove := command{args: []string{"worktree", "remove", "--force", "--force", "--", registered}}
-	if _, err := r.run(ctx, remove); err == nil || ctx.Err() != nil {
+	if _, err := r.worktreeCommand(ctx, remove); err == nil || ctx.Err() != nil {
 		return err
 	}
 	// Git stops at directories without write permission and at a .git file that is missing.
@@ -302,7 +321,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 	if still, err := r.registered(ctx, path); err != nil || still == "" {
 		return err
 	}
-	_, err = r.run(ctx, remove)
+	_, err = r.worktreeCommand(ctx, remove)
 	return err
 }
 

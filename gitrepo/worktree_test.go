@@ -384,24 +384,32 @@ func TestManyWorktreesAtOnce(t *testing.T) {
 	dir := tempDir(t)
 	r := open(t, g.Dir)
 	var wg sync.WaitGroup
-	for i := range 12 {
+	for i := range 8 {
 		wg.Go(func() {
 			path := filepath.Join(dir, fmt.Sprint(i), "w") // the same base name for all
-			if err := r.AddWorktree(ctx, path, commit); err != nil {
-				t.Error(err)
-				return
-			}
-			if data, err := os.ReadFile(filepath.Join(path, "f")); err != nil || string(data) != "1" {
-				t.Errorf("%q, %v", data, err)
-			}
-			if err := r.RemoveWorktree(ctx, path); err != nil {
-				t.Error(err)
+			for range 6 {
+				if err := r.AddWorktree(ctx, path, commit); err != nil {
+					t.Error(err)
+					return
+				}
+				if data, err := os.ReadFile(filepath.Join(path, "f")); err != nil || string(data) != "1" {
+					t.Errorf("%q, %v", data, err)
+				}
+				if paths, err := r.CheckedOut(ctx, "main"); err != nil || !slices.Equal(paths, []string{g.Dir}) {
+					t.Errorf("main is checked out at %q, %v", paths, err)
+				}
+				if err := r.RemoveWorktree(ctx, path); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
 	wg.Wait()
 	if list := must[[]gitrepo.Worktree](t)(r.Worktrees(ctx)); len(list) != 1 {
 		t.Errorf("work trees %+v", list)
+	}
+	if left, err := os.ReadDir(g.Path(".git/worktrees")); err == nil && len(left) != 0 {
+		t.Errorf("records left: %v", left)
 	}
 }
 

@@ -22,6 +22,8 @@ type Finding struct {
 	HasIndex bool
 	Field    string // name in the format, empty when it concerns no single field
 	Message  string // what was found and what was expected
+
+	cause error // what a caller may ask the error of Open for
 }
 
 // String is a sentence that begins with the place.
@@ -83,7 +85,11 @@ func firstOf(findings []Finding, err error) error {
 	if err != nil || len(findings) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: %s", ErrCorrupt, findings[0])
+	f := findings[0]
+	if f.cause != nil {
+		return fmt.Errorf("%w (%s)", f.cause, f.Check)
+	}
+	return fmt.Errorf("%w: %s", ErrCorrupt, f)
 }
 
 // behind takes the lengths of all files from the directory and reports whether
@@ -176,7 +182,7 @@ func (c *checker) measure(kind record.Root, m *mark) {
 		n, err := c.rd.size(f)
 		switch {
 		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrLayout):
-			c.bad(f, "F01", "%v", err)
+			c.badFile(f, "F01", err)
 			continue
 		case err != nil:
 			c.fail(err)
@@ -187,7 +193,7 @@ func (c *checker) measure(kind record.Root, m *mark) {
 			continue
 		}
 		if c.counts[f.no], err = f.count(n); err != nil {
-			c.bad(f, "F03", "%v", err)
+			c.badFile(f, "F03", err)
 		}
 		if m != nil {
 			c.from[f.no] = uint32((m.Lengths[f.file] - HeaderSize) / int64(f.size))
@@ -216,6 +222,13 @@ func (c *checker) bad(f *family, id, format string, args ...any) {
 	c.add(Finding{Check: f.check(id), File: f.file, Message: fmt.Sprintf(format, args...)})
 }
 
+// badFile reports an error that says itself which file it is about.
+func (c *checker) badFile(f *family, id string, err error) {
+	text := strings.TrimPrefix(err.Error(), ErrCorrupt.Error()+": ")
+	text = strings.TrimLeft(strings.TrimPrefix(text, f.file), ": ")
+	c.add(Finding{Check: f.check(id), File: f.file, Message: text, cause: err})
+}
+
 // badField reports a violation in one field of one record.
 func (c *checker) badField(f *family, i uint32, id, field, format string, args ...any) {
 	c.add(Finding{
@@ -235,12 +248,22 @@ func (c *checker) badRecord(f *family, i uint32, err error) {
 	if fe.Bytes != nil {
 		value = hex.EncodeToString(fe.Bytes)
 	}
-	id := fe.Check
-	if f.root == record.RootRegistry && id == "F06" && strings.HasPrefix(fe.Field, "lifecycle_kind") {
+	id, field := fe.Check, fe.Field
+	if l, ok := record.ByFile(f.file); ok && l.Kind == record.KindChain {
+		for i, shared := range chainFields {
+			if shared.Name == field && i < len(l.Fields) {
+				field = l.Fields[i].Name
+			}
+		}
+	}
+	if f.root == record.RootRegistry && id == "F06" && field == "lifecycle_kind" {
 		id = "G09"
 	}
-	c.badField(f, i, id, fe.Field, "is %s, want %s", value, fe.Want)
+	c.badField(f, i, id, field, "is %s, want %s", value, fe.Want)
 }
+
+// chainFields are the names in the shared chain rows; each file has its own.
+var chainFields = new(record.OrdinalChain).Layout().Fields[:3]
 
 // check is the name of a check in the root of the family: the registry numbers
 // the common ones differently (section 17.3).

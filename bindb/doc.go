@@ -20,7 +20,7 @@
 //   - Readers see committed records only. Several processes may share a root: a
 //     lock is held for one batch or one view, never longer.
 //   - Indexes are accelerators. A missing, stale or damaged one costs time,
-//     never truth: each hit is verified in the record.
+//     never truth: it is used only if it has the sum that a clean stop noted.
 //
 // # How to use it
 //

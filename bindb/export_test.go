@@ -6,3 +6,6 @@ func (r *Root) Waiting() int {
 	defer r.queueMu.Unlock()
 	return len(r.queue)
 }
+
+// PayloadOf is the access to any payload file.
+func PayloadOf(file string) Payload { return Payload{mustFamily(file)} }

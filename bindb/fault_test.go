@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -28,7 +29,7 @@ func faults(t *testing.T, kinds []vfs.OpKind, fault func(op vfs.Op) error, judge
 		update(t, r, steps[0])
 		run := &faultRun{sim: sim, cfg: cfg, root: r, before: dump(t, cfg)}
 		seen := 0
-		sim.Fail(func(op vfs.Op) error {
+		sim.Fail(serially(func(op vfs.Op) error {
 			if !slices.Contains(kinds, op.Kind) || run.op.Path != "" && !run.lasting {
 				return nil
 			}
@@ -39,7 +40,7 @@ func faults(t *testing.T, kinds []vfs.OpKind, fault func(op vfs.Op) error, judge
 				run.op = op
 			}
 			return fault(op)
-		})
+		}))
 		run.step = func(w *writer) {
 			steps[1](w)
 			change(w, bindb.Lines, 0, func(l *record.Line) { l.UpdatedAt++ })
@@ -53,6 +54,16 @@ func faults(t *testing.T, kinds []vfs.OpKind, fault func(op vfs.Op) error, judge
 			return
 		}
 		judge(t, run)
+	}
+}
+
+// serially lets a fault script keep state although files are synced side by side.
+func serially(script func(op vfs.Op) error) func(op vfs.Op) error {
+	var mu sync.Mutex
+	return func(op vfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return script(op)
 	}
 }
 
@@ -191,7 +202,7 @@ func TestDiskThatStaysBroken(t *testing.T) {
 				update(t, r, seed)
 				before := dump(t, cfg)
 				count, failed := 0, false
-				sim.Fail(func(op vfs.Op) error {
+				sim.Fail(serially(func(op vfs.Op) error {
 					switch op.Kind {
 					case vfs.OpWrite, vfs.OpSync, vfs.OpTruncate, vfs.OpSyncDir, vfs.OpCreate:
 						if count++; count >= n {
@@ -200,7 +211,7 @@ func TestDiskThatStaysBroken(t *testing.T) {
 						}
 					}
 					return nil
-				})
+				}))
 				err := r.Update(context.Background(), write(story(&task)[0]))
 				if !failed {
 					if err != nil {
@@ -260,15 +271,15 @@ func TestFaultsOnOpen(t *testing.T) {
 		first.FS = proc
 		r := open(t, first)
 		update(t, r, seed)
-		sim.Fail(func(op vfs.Op) error {
+		sim.Fail(serially(func(op vfs.Op) error {
 			if op.Kind == vfs.OpSync && path.Base(op.Path) == "task.bin" {
 				proc.Crash()
 			}
 			return nil
-		})
+		}))
 		_ = r.Update(context.Background(), write(story(&task)[0]))
 		count, met := 0, vfs.Op{}
-		sim.Fail(func(op vfs.Op) error {
+		sim.Fail(serially(func(op vfs.Op) error {
 			if met.Path == "" && op.Kind != vfs.OpUnlock {
 				if count++; count > n {
 					met = op
@@ -276,7 +287,7 @@ func TestFaultsOnOpen(t *testing.T) {
 				}
 			}
 			return nil
-		})
+		}))
 		second, err := bindb.Open(context.Background(), cfg)
 		sim.Fail(nil)
 		if err == nil && met.Path != "" && !harmlessOnOpen(met) {
@@ -320,7 +331,7 @@ func TestFaultsOnClose(t *testing.T) {
 		})
 		want := dump(t, cfg)
 		count, met := 0, vfs.Op{}
-		sim.Fail(func(op vfs.Op) error {
+		sim.Fail(serially(func(op vfs.Op) error {
 			if met.Path == "" && op.Kind != vfs.OpClose && op.Kind != vfs.OpUnlock {
 				if count++; count > n {
 					met = op
@@ -328,7 +339,7 @@ func TestFaultsOnClose(t *testing.T) {
 				}
 			}
 			return nil
-		})
+		}))
 		if err := r.Close(); err != nil {
 			t.Fatalf("after %v: %v", met, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,7 @@ func PatchsetsByLine(r Reader, line uint32, fn func(index uint32) (bool, error))
 // covered records, tail holds the committed ones behind them that have been seen.
 type index struct {
 	file    vfs.File
+	sum     uint32 // of the file
 	covered uint32
 	seen    uint32
 	tail    map[string][]uint32
@@ -171,11 +173,8 @@ func lookup(rd Reader, spec *indexSpec, key []byte, fn func(uint32) (bool, error
 		}
 	}
 	root.indexMu.Lock()
-	idx, err := root.index(spec)
-	if err == nil {
-		err = idx.extend(rd, spec, committed)
-	}
-	if err != nil {
+	idx := root.index(spec)
+	if err := idx.extend(rd, spec, committed); err != nil {
 		root.indexMu.Unlock()
 		return err
 	}
@@ -212,37 +211,52 @@ func (s *indexSpec) keyOf(rd Reader, i uint32) ([]byte, error) {
 
 // index returns the state of one index; indexMu is held. A file that the mark
 // does not vouch for is not used.
-func (r *Root) index(spec *indexSpec) (*index, error) {
+func (r *Root) index(spec *indexSpec) *index {
 	if idx := r.indexes[spec]; idx != nil {
-		return idx, nil
+		return idx
 	}
 	idx := &index{tail: map[string][]uint32{}}
 	if r.marked != nil {
 		if im, ok := r.marked.Indexes[spec.name]; ok && im.Covered > 0 {
-			if err := idx.use(r, spec, im); err != nil {
-				return nil, err
-			}
+			idx.use(r, spec, im)
 		}
 	}
 	r.indexes[spec] = idx
-	return idx, nil
+	return idx
 }
 
-// use opens the index file when it is the one that the mark speaks of.
-func (x *index) use(r *Root, spec *indexSpec, im indexMark) error {
+// use opens the index file when it is the one that the mark speaks of. What is
+// wrong with it is not reported: the records are read instead.
+func (x *index) use(r *Root, spec *indexSpec, im indexMark) {
 	f, err := r.FS.OpenFile(spec.path(r), os.O_RDONLY, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return
 	}
 	size, err := f.Size()
-	if err != nil || size != im.Size || size != int64(HeaderSize)+int64(im.Covered)*int64(spec.rowSize()) {
-		return errors.Join(err, f.Close())
+	if err == nil && size == im.Size && size == int64(HeaderSize)+int64(im.Covered)*int64(spec.rowSize()) {
+		if sum, err := sumFile(f, size); err == nil && sum == im.Sum {
+			x.file, x.sum, x.covered, x.seen = f, sum, im.Covered, im.Covered
+			return
+		}
 	}
-	x.file, x.covered, x.seen = f, im.Covered, im.Covered
-	return nil
+	_ = f.Close() // only read
+}
+
+// castagnoli sums some ten gigabytes a second, so that an index can be verified
+// as a whole when it is first used.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func sumFile(f vfs.File, size int64) (uint32, error) {
+	sum := uint32(0)
+	b := make([]byte, min(256<<10, size))
+	for at := int64(0); at < size; at += int64(len(b)) {
+		b = b[:min(int64(len(b)), size-at)]
+		if n, err := f.ReadAt(b, at); n < len(b) {
+			return 0, err
+		}
+		sum = crc32.Update(sum, castagnoli, b)
+	}
+	return sum, nil
 }
 
 // extend reads the keys of the committed records that the index has not seen.
@@ -315,12 +329,9 @@ func (r *Root) refreshIndex(v *view, spec *indexSpec) (indexMark, error) {
 	if err != nil {
 		return indexMark{}, err
 	}
-	idx, err := r.index(spec)
-	if err != nil {
-		return indexMark{}, err
-	}
+	idx := r.index(spec)
 	if count-idx.covered < max(64, idx.covered/16) {
-		return indexMark{idx.covered, int64(HeaderSize) + int64(idx.covered)*int64(spec.rowSize())}, nil
+		return indexMark{idx.covered, int64(HeaderSize) + int64(idx.covered)*int64(spec.rowSize()), idx.sum}, nil
 	}
 	if err := idx.extend(v, spec, count); err != nil {
 		return indexMark{}, err
@@ -332,7 +343,7 @@ func (r *Root) refreshIndex(v *view, spec *indexSpec) (indexMark, error) {
 	if err := r.replaceIndex(spec, rows); err != nil {
 		return indexMark{}, err
 	}
-	return indexMark{count, int64(len(rows))}, nil
+	return indexMark{count, int64(len(rows)), crc32.Checksum(rows, castagnoli)}, nil
 }
 
 // merge returns the complete file: the covered rows and the tail, sorted.
@@ -373,8 +384,7 @@ func (x *index) merge(spec *indexSpec) ([]byte, error) {
 	return out, nil
 }
 
-// replaceIndex puts a complete index file in place. It is synced, because the
-// mark vouches for it by its length alone.
+// replaceIndex puts a complete index file in place.
 func (r *Root) replaceIndex(spec *indexSpec, rows []byte) error {
 	dir := filepath.Join(r.Runtime, "staging")
 	if err := vfs.MkdirAll(r.FS, dir, 0o700); err != nil {
@@ -392,7 +402,8 @@ func (r *Root) replaceIndex(spec *indexSpec, rows []byte) error {
 	return r.FS.Rename(temp, spec.path(r))
 }
 
-// writeWhole writes and syncs a file that may exist from an interrupted try.
+// writeWhole writes a file that may exist from an interrupted try. It is not
+// synced: whoever reads it checks a sum.
 func writeWhole(fsys vfs.FS, path string, data []byte) error {
 	f, err := fsys.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -401,9 +412,6 @@ func writeWhole(fsys vfs.FS, path string, data []byte) error {
 	err = f.Truncate(0)
 	if err == nil {
 		_, err = f.WriteAt(data, 0)
-	}
-	if err == nil {
-		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }

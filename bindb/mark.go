@@ -23,11 +23,12 @@ type mark struct {
 	Indexes  map[string]indexMark `json:"indexes,omitempty"`
 }
 
-// indexMark says that an index file of Size bytes holds the rows of the first
-// Covered records.
+// indexMark says that an index file of Size bytes with the CRC-32C Sum holds the
+// rows of the first Covered records.
 type indexMark struct {
 	Covered uint32 `json:"covered"`
 	Size    int64  `json:"size"`
+	Sum     uint32 `json:"sum"`
 }
 
 const (
@@ -126,7 +127,7 @@ func (r *Root) leaveClean() {
 }
 
 // replaceFile puts a disposable file in place with a rename and without a sync:
-// whoever reads it checks a digest or a length.
+// whoever reads it checks a digest.
 func (r *Root) replaceFile(path string, data []byte) error {
 	dir := filepath.Join(r.Runtime, "staging")
 	if err := vfs.MkdirAll(r.FS, dir, 0o700); err != nil {

@@ -41,11 +41,11 @@ func (v *View) Actor(index uint32) (Actor, error) {
 
 // EnsureActor returns the Actor with exactly this name and address, of kind
 // unknown, and creates it when there is none. Its last-seen time becomes now.
-func (tx *Tx) EnsureActor(name, email string) (uint32, error) {
+func (tx *Tx) EnsureActor(name, email string) (index uint32, err error) {
 	want := record.ActorPayload{UserName: name, Email: email}
 	var found Actor
 	var ok bool
-	err := bindb.ActorsByName(tx, name, func(i uint32) (bool, error) {
+	err = bindb.ActorsByName(tx, name, func(i uint32) (bool, error) {
 		a, err := bindb.Actors.Get(tx, i)
 		if err != nil || a.Meta.Tombstoned() || a.Meta.Kind() != record.ActorKindUnknown {
 			return true, err
@@ -69,6 +69,7 @@ func (tx *Tx) EnsureActor(name, email string) (uint32, error) {
 		found.LastSeenAt = max(found.LastSeenAt, tx.now)
 		return found.Index, bindb.Actors.Put(tx.tx, found.Index, found.Actor)
 	}
+	defer tx.writes(&err)
 	off, n, err := addPayload(tx, bindb.ActorPayload, &want)
 	if err != nil {
 		return 0, err

@@ -46,15 +46,16 @@ type AttestSpec struct {
 
 // Attest records an Attestation of the selected Patchset. It can add
 // requirements to those of the Repository, never remove one.
-func (tx *Tx) Attest(s AttestSpec) (uint32, error) {
+func (tx *Tx) Attest(s AttestSpec) (index uint32, err error) {
 	p, c, err := tx.selected(s.Patchset)
 	if err != nil {
 		return 0, err
 	}
-	index, err := bindb.Attestations.Count(tx)
+	index, err = bindb.Attestations.Count(tx)
 	if err != nil {
 		return 0, err
 	}
+	defer tx.writes(&err)
 	inTask, ordinal, err := linkOrdinal(tx, bindb.TaskAttests, c.Task, index)
 	if err != nil {
 		return 0, err

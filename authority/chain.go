@@ -94,7 +94,8 @@ func readPayload(r bindb.Reader, file bindb.Payload, offset uint64, length uint1
 }
 
 // walk follows a chain from its newest member and returns the members oldest
-// first. A chain that does not descend is refused, so that the walk ends.
+// first. One with more members than any chain counts is refused, so that the walk
+// ends.
 func walk[T any](latest record.Ref, get func(uint32) (T, error), previous func(T) record.Ref) ([]T, error) {
 	var list []T
 	for ref := latest; ref != 0; {

@@ -41,7 +41,7 @@ func (v *View) Change(index uint32) (Change, error) {
 
 // OpenChange creates a Change of a Task. baseLine is the Line that it is meant to
 // land on, fork the Snapshot that it started from, if known.
-func (tx *Tx) OpenChange(task uint32, title string, baseLine uint32, fork record.Ref) (uint32, error) {
+func (tx *Tx) OpenChange(task uint32, title string, baseLine uint32, fork record.Ref) (index uint32, err error) {
 	t, err := tx.Task(task)
 	if err != nil {
 		return 0, err
@@ -52,10 +52,16 @@ func (tx *Tx) OpenChange(task uint32, title string, baseLine uint32, fork record
 	if _, err := tx.Line(baseLine); err != nil {
 		return 0, err
 	}
-	index, err := bindb.Changes.Count(tx)
+	if i, ok := fork.Index(); ok {
+		if _, err := tx.Snapshot(i); err != nil {
+			return 0, err
+		}
+	}
+	index, err = bindb.Changes.Count(tx)
 	if err != nil {
 		return 0, err
 	}
+	defer tx.writes(&err)
 	previous, ordinal, err := linkOrdinal(tx, bindb.TaskChanges, task, index)
 	if err != nil {
 		return 0, err
@@ -136,7 +142,10 @@ func (tx *Tx) selected(patchset uint32) (Patchset, Change, error) {
 		return p, c, statef("%s is %s", c.ID, c.Meta.Lifecycle())
 	}
 	if c.SelectedPatchset != record.RefTo(patchset) {
-		i, _ := c.SelectedPatchset.Index()
+		i, ok := c.SelectedPatchset.Index()
+		if !ok {
+			return p, c, statef("%s selects no patchset", c.ID)
+		}
 		now, err := tx.Patchset(i)
 		if err != nil {
 			return p, c, err
@@ -147,10 +156,16 @@ func (tx *Tx) selected(patchset uint32) (Patchset, Change, error) {
 }
 
 // touched records that a Patchset has new input: its decision is no longer
-// current, and its Change has to be validated again.
+// current, and its Change has to be validated again. Late evidence about another
+// Patchset than the selected one, or after the land, says nothing about the
+// readiness of the Change.
 func (tx *Tx) touched(p Patchset, edit func(*record.Change)) error {
 	p.Meta.SetEvaluationPending(true)
 	if err := bindb.Patchsets.Put(tx.tx, p.Index, p.Patchset); err != nil {
+		return err
+	}
+	c, err := tx.Change(p.Change)
+	if err != nil || !c.Open() || c.SelectedPatchset != record.RefTo(p.Index) {
 		return err
 	}
 	return tx.putChange(p.Change, func(c *record.Change) {

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -25,11 +26,18 @@ func (v *View) Decision(p *Patchset) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	for ref := row.Latest; ref != 0; {
-		i, _ := ref.Index()
+	ref := row.Latest
+	for range row.Count {
+		i, ok := ref.Index()
+		if !ok {
+			break
+		}
 		d, err := v.decision(p, i)
-		if err != nil || !d.Meta.Tombstoned() {
-			return &d, err
+		if err != nil {
+			return nil, err
+		}
+		if !d.Meta.Tombstoned() {
+			return &d, nil
 		}
 		ref = d.PreviousInPatchset
 	}
@@ -114,17 +122,21 @@ func (v *View) provenance(p *Patchset) (bool, error) {
 
 // Decide evaluates a Patchset and records the decision with its checks. An
 // evaluation that gives the same as the latest decision appends none, because
-// ordinals end at 64, and returns that one.
-func (tx *Tx) Decide(patchset uint32, in PolicyInput) (*Evaluation, *Decision, error) {
+// ordinals end at 64, and returns that one. The error is bindb.ErrCapacity when
+// they have ended; the content must be published as another Patchset then.
+func (tx *Tx) Decide(patchset uint32, in PolicyInput) (e *Evaluation, latest *Decision, err error) {
 	f, err := tx.Facts(patchset, tx.now)
 	if err != nil {
 		return nil, nil, err
 	}
-	e := Evaluate(in, f)
-	latest, err := tx.Decision(&f.Patchset)
-	if err != nil {
+	e = Evaluate(in, f)
+	if len(e.Checks) > math.MaxUint16 {
+		return nil, nil, statef("%s has %d checks, at most %d fit", f.Patchset.ID, len(e.Checks), math.MaxUint16)
+	}
+	if latest, err = tx.Decision(&f.Patchset); err != nil {
 		return nil, nil, err
 	}
+	defer tx.writes(&err)
 	if latest == nil || latest.Kind() != e.Decision || !slices.Equal(latest.Checks, e.Checks) {
 		if latest, err = tx.addDecision(&f.Patchset, e); err != nil {
 			return nil, nil, err
@@ -140,14 +152,11 @@ func (tx *Tx) addDecision(p *Patchset, e *Evaluation) (*Decision, error) {
 	}
 	inPatchset, ordinal, err := linkOrdinal(tx, bindb.PatchsetPolicies, p.Index, index)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("decide on %s, which must be published anew once its decisions are used up: %w", p.ID, err)
 	}
 	inTask, err := linkInventory(tx, bindb.TaskPolicies, p.Task, index)
 	if err != nil {
 		return nil, err
-	}
-	if len(e.Checks) > math.MaxUint16 {
-		return nil, statef("%s has %d checks, at most %d fit", p.ID, len(e.Checks), math.MaxUint16)
 	}
 	first, err := bindb.PolicyChecks.Count(tx)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,7 +79,10 @@ const (
 	DefaultFlags record.PolicyFlags = 0x82
 )
 
-const activeSchema = "writ.active.v1"
+const (
+	activeFamily = "writ.active.v"
+	activeSchema = activeFamily + "1"
+)
 
 // active is the content of active.json, which names the generation that counts.
 type active struct {
@@ -119,8 +123,10 @@ func (o Options) config(a active, kind record.Root, label string) bindb.Config {
 
 // Create makes an installation in o.Dir with the four reserved Repositories and
 // one user Repository, at index 4, and opens it. Everything is durable before
-// active.json names it; an interrupted creation leaves nothing that counts. The
-// error is ErrExists when there is one already.
+// active.json names it; what an interrupted creation left is replaced. The error
+// is ErrExists when there is one already, bindb.ErrBusy while somebody else is
+// making it, and bindb.ErrCorrupt when active.json is missing but there are
+// records that it must have named: those are left alone.
 func Create(ctx context.Context, o Options, name string, flags record.PolicyFlags) (*Authority, error) {
 	o = o.withDefaults()
 	if err := create(ctx, o, name, flags); err != nil {
@@ -136,12 +142,25 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 	wait, cancel := context.WithTimeout(ctx, o.LockWait)
 	defer cancel()
 	lock, err := o.FS.Lock(wait, filepath.Join(o.Dir, "lifecycle.lock"), vfs.Exclusive)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, vfs.ErrLocked):
+		return fmt.Errorf("%w: %w", bindb.ErrBusy, err)
+	case err != nil:
 		return err
 	}
 	defer func() { _ = lock.Unlock() }()
-	if there, err := vfs.Exists(o.FS, filepath.Join(o.Dir, "active.json")); err != nil || there {
-		return errors.Join(err, ErrExists)
+	if there, err := vfs.Exists(o.FS, filepath.Join(o.Dir, "active.json")); err != nil {
+		return err
+	} else if there {
+		return ErrExists
+	}
+	if _, err := (&record.RepositoryPayload{Name: name}).Encode(); err != nil {
+		return fmt.Errorf("repository name: %w: %w", bindb.ErrInvalid, err)
+	}
+	if err := o.clear(); err != nil {
+		return err
 	}
 	id := make([]byte, 16)
 	if _, err := io.ReadFull(o.Random, id); err != nil {
@@ -149,9 +168,6 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 	}
 	a := active{Schema: activeSchema, LayoutID: bindb.LayoutID, Generation: 1, Installation: hex.EncodeToString(id), Epoch: 1}
 	gen := o.generation(1)
-	if err := o.FS.RemoveAll(gen); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	repos := filepath.Join(gen, "repositories")
 	for _, dir := range []string{repos, o.runtime()} {
 		if err := vfs.MkdirAll(o.FS, dir, 0o700); err != nil {
@@ -196,6 +212,59 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 	return vfs.WriteFileAtomic(o.FS, filepath.Join(o.Dir, "active.json"), append(b, '\n'), 0o600)
 }
 
+// clear removes what an interrupted creation left, and nothing else: o.Dir may be
+// any directory, and active.json may have been lost.
+func (o Options) clear() error {
+	generations := filepath.Dir(o.generation(1))
+	list, err := readDir(o.FS, generations)
+	if err != nil {
+		return err
+	}
+	lost := func(path string) error {
+		return fmt.Errorf("%w: active.json is missing, but %s is there; put active.json back", bindb.ErrCorrupt, path)
+	}
+	for _, g := range list {
+		if g.Name != "1" {
+			return lost(filepath.Join(generations, g.Name))
+		}
+	}
+	repos := filepath.Join(o.generation(1), "repositories")
+	if list, err = readDir(o.FS, repos); err != nil {
+		return err
+	}
+	for _, r := range list {
+		files, err := readDir(o.FS, filepath.Join(repos, r.Name))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if filepath.Ext(f.Name) == ".bin" && f.Size > bindb.HeaderSize {
+				return lost(filepath.Join(repos, r.Name, f.Name))
+			}
+		}
+	}
+	left := []string{repos, filepath.Join(o.generation(1), "registry")}
+	// Journals, marks and leases of the roots that are removed belong to nobody.
+	for _, name := range []string{"journal", "mark", "index", "staging", "leases"} {
+		left = append(left, filepath.Join(o.runtime(), name))
+	}
+	for _, path := range left {
+		if err := o.FS.RemoveAll(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// readDir takes a directory that does not exist for an empty one.
+func readDir(fsys vfs.FS, dir string) ([]vfs.Info, error) {
+	list, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return list, err
+}
+
 // Open opens the installation in o.Dir. The error is ErrNoAuthority when there is
 // none, ErrNewerFormat, or one of package bindb's.
 func Open(ctx context.Context, o Options) (*Authority, error) {
@@ -219,12 +288,26 @@ func readActive(o Options) (active, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, fmt.Errorf("%w: %s does not exist", ErrNoAuthority, path)
 	}
+	if errors.Is(err, vfs.ErrTooLarge) {
+		return a, fmt.Errorf("%w: %w", bindb.ErrCorrupt, err)
+	}
 	if err != nil {
 		return a, err
 	}
-	if err := json.Unmarshal(raw, &a); err != nil {
+	// The schema comes first: a newer one may give the other fields other types.
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
 		return a, fmt.Errorf("%s: %w: %w", path, bindb.ErrCorrupt, err)
 	}
+	if !strings.HasPrefix(head.Schema, activeFamily) {
+		return a, fmt.Errorf("%s: %w: schema is %q, want %q", path, bindb.ErrCorrupt, head.Schema, activeSchema)
+	}
+	if err := json.Unmarshal(raw, &a); err != nil && head.Schema == activeSchema {
+		return a, fmt.Errorf("%s: %w: %w", path, bindb.ErrCorrupt, err)
+	}
+	a.Schema = head.Schema
 	if a.Schema != activeSchema || a.LayoutID != bindb.LayoutID {
 		return a, fmt.Errorf("%s: %w: schema %q, layout %d; this program knows %q, layout %d",
 			path, ErrNewerFormat, a.Schema, a.LayoutID, activeSchema, bindb.LayoutID)

@@ -44,17 +44,29 @@ func (v *View) SelectedJob(p *Patchset) (*Job, error) {
 
 // LeaseOf returns the live lease of a running Job, without its token.
 func (v *View) LeaseOf(j *Job, now record.Seconds) (Lease, bool, error) {
-	rep, err := v.leases()
+	rep, err := v.repo.leases()
 	if err != nil {
 		return Lease{}, false, err
 	}
-	slot := rep.find(j.Index)
-	if slot < 0 || !rep.slots[slot].liveFor(j.Index, &j.WorkerJob, v.repo.a.active.Epoch, now) {
+	return v.liveLease(rep.entry(j.Index), j, now)
+}
+
+// LeaseOf returns the live lease of a running Job as this transaction leaves it,
+// without its token.
+func (tx *Tx) LeaseOf(j *Job, now record.Seconds) (Lease, bool, error) {
+	q, err := tx.queue()
+	if err != nil {
+		return Lease{}, false, err
+	}
+	return tx.liveLease(q.find(j.Index), j, now)
+}
+
+func (v *View) liveLease(e leaseEntry, j *Job, now record.Seconds) (Lease, bool, error) {
+	if !e.liveFor(j.Index, &j.WorkerJob, v.repo.a.active.Epoch, now) {
 		return Lease{}, false, nil
 	}
-	l := rep.slots[slot].Lease
-	l.Token = LeaseToken{}
-	return l, true, nil
+	e.Token = LeaseToken{}
+	return e.Lease, true, nil
 }
 
 // EnqueueCI queues a patchset.ci Job and selects it. A Job of the Patchset that
@@ -72,6 +84,7 @@ func (tx *Tx) EnqueueCI(patchset uint32) (job uint32, created bool, err error) {
 	if p.CIRunSeq == math.MaxUint32 {
 		return 0, false, fmt.Errorf("%s: %w: its CI has run %d times", p.ID, bindb.ErrCapacity, p.CIRunSeq)
 	}
+	defer tx.writes(&err)
 	job, err = bindb.WorkerJobs.Append(tx.tx, record.WorkerJob{
 		Kind: record.JobKindPatchsetCI, State: record.JobStateQueued, MaxAttempts: maxCIAttempts,
 		Patchset: record.RefTo(patchset), AvailableAt: tx.now, CreatedAt: tx.now, UpdatedAt: tx.now,
@@ -86,34 +99,34 @@ func (tx *Tx) EnqueueCI(patchset uint32) (job uint32, created bool, err error) {
 }
 
 // Claim takes the lease of a queued Job for the Repository's lease duration. The
-// same request gets the same lease again while it is live. The error is
-// ErrLeaseHeld while somebody else holds it. The lease counts once the
-// transaction has committed.
-func (tx *Tx) Claim(job uint32, request RequestID) (Lease, error) {
+// same request gets the same lease again while it is live. The lease counts once
+// the transaction has committed.
+//
+// The error is ErrLeaseHeld while somebody else holds it. It is ErrState for a
+// Job that waits for its retry, and for a running one whose holder is gone:
+// LoseLease gives that one back, to be claimed after the retry delay, in a
+// transaction that commits.
+func (tx *Tx) Claim(job uint32, request RequestID) (l Lease, err error) {
 	opt := tx.repo.a.opt
 	j, err := tx.Job(job)
 	if err != nil {
 		return Lease{}, err
 	}
-	rep, err := tx.leases()
+	q, err := tx.queue()
 	if err != nil {
 		return Lease{}, err
 	}
-	if slot := rep.find(job); slot >= 0 && rep.slots[slot].liveFor(job, &j.WorkerJob, tx.repo.a.active.Epoch, tx.now) {
-		held := rep.slots[slot].Lease
-		if request != (RequestID{}) && held.Request == request {
-			return held, nil
+	if e := q.find(job); e.liveFor(job, &j.WorkerJob, tx.repo.a.active.Epoch, tx.now) {
+		if request != (RequestID{}) && e.Request == request {
+			return e.Lease, nil
 		}
-		return Lease{}, fmt.Errorf("job %s: %w until %s", tx.label(job), ErrLeaseHeld, held.ExpiresAt)
-	}
-	if j.State == record.JobStateRunning {
-		if err := tx.loseLease(&j); err != nil {
-			return Lease{}, err
-		}
+		return Lease{}, fmt.Errorf("job %s: %w until %s", tx.label(job), ErrLeaseHeld, e.ExpiresAt)
 	}
 	switch {
+	case j.State == record.JobStateRunning:
+		return Lease{}, statef("the holder of job %s is gone; it must be queued again first", tx.label(job))
 	case j.State != record.JobStateQueued:
-		return Lease{}, statef("job %s is %s", tx.label(job), j.State)
+		return Lease{}, statef("job %s has %s", tx.label(job), j.State)
 	case j.AvailableAt > tx.now:
 		return Lease{}, statef("job %s waits until %s", tx.label(job), j.AvailableAt)
 	case j.Attempts >= j.MaxAttempts:
@@ -124,51 +137,48 @@ func (tx *Tx) Claim(job uint32, request RequestID) (Lease, error) {
 		return Lease{}, err
 	}
 	now := max(tx.now, j.UpdatedAt)
-	l := Lease{
+	l = Lease{
 		Job: job, Attempt: j.Attempts + 1, Token: token, Request: request,
 		Heartbeat: tx.now, ExpiresAt: tx.now + seconds(opt.Lease),
 	}
 	j.State, j.Attempts, j.LockedAt, j.UpdatedAt = record.JobStateRunning, l.Attempt, now, now
-	tx.tx.Prepare(func() error { return rep.put(tx.entry(l)) })
+	defer tx.writes(&err)
+	tx.putLease(q, leaseEntry{Lease: l, repository: tx.repo.info.Index, epoch: tx.repo.a.active.Epoch})
 	return l, bindb.WorkerJobs.Put(tx.tx, job, j.WorkerJob)
-}
-
-func (tx *Tx) entry(l Lease) leaseEntry {
-	return leaseEntry{Lease: l, repository: tx.repo.info.Index, epoch: tx.repo.a.active.Epoch}
 }
 
 func (v *View) label(job uint32) string { return record.JobLabel(v.repo.info.Index, job) }
 
 // held verifies that a lease still holds its Job.
-func (tx *Tx) held(l Lease) (Job, *replica, error) {
+func (tx *Tx) held(l Lease) (Job, leaseEntry, error) {
 	j, err := tx.Job(l.Job)
 	if err != nil {
-		return j, nil, err
+		return j, leaseEntry{}, err
 	}
-	rep, err := tx.leases()
+	q, err := tx.queue()
 	if err != nil {
-		return j, nil, err
+		return j, leaseEntry{}, err
 	}
-	slot := rep.find(l.Job)
-	if slot < 0 || !rep.slots[slot].liveFor(l.Job, &j.WorkerJob, tx.repo.a.active.Epoch, tx.now) ||
-		rep.slots[slot].Attempt != l.Attempt || !rep.slots[slot].Token.equal(l.Token) {
-		return j, nil, fmt.Errorf("job %s attempt %d: %w", tx.label(l.Job), l.Attempt, ErrLeaseLost)
+	e := q.find(l.Job)
+	if !e.liveFor(l.Job, &j.WorkerJob, tx.repo.a.active.Epoch, tx.now) || e.Attempt != l.Attempt || !e.Token.equal(l.Token) {
+		return j, leaseEntry{}, fmt.Errorf("job %s attempt %d: %w", tx.label(l.Job), l.Attempt, ErrLeaseLost)
 	}
-	return j, rep, nil
+	return j, e, nil
 }
 
 // Heartbeat extends a lease. The error is ErrLeaseLost when it has expired or is
 // not the Job's.
-func (tx *Tx) Heartbeat(l Lease) (Lease, error) {
-	j, rep, err := tx.held(l)
+func (tx *Tx) Heartbeat(l Lease) (next Lease, err error) {
+	j, e, err := tx.held(l)
 	if err != nil {
 		return l, err
 	}
 	now := max(tx.now, j.UpdatedAt)
-	l.Heartbeat, l.ExpiresAt = tx.now, tx.now+seconds(tx.repo.a.opt.Lease)
+	e.Heartbeat, e.ExpiresAt = tx.now, tx.now+seconds(tx.repo.a.opt.Lease)
 	j.LockedAt, j.UpdatedAt = now, now
-	tx.tx.Prepare(func() error { return rep.put(tx.entry(l)) })
-	return l, bindb.WorkerJobs.Put(tx.tx, l.Job, j.WorkerJob)
+	defer tx.writes(&err)
+	tx.putLease(tx.lease, e)
+	return e.Lease, bindb.WorkerJobs.Put(tx.tx, l.Job, j.WorkerJob)
 }
 
 // Evidence is the compact result of one CI run.
@@ -184,8 +194,8 @@ type Evidence struct {
 // CompleteCI gives the Patchset of a held patchset.ci Job its evidence and ends
 // the Job. The evidence is durable before the Job's success marker. A Job that is
 // no longer the selected one writes no evidence and ends as superseded.
-func (tx *Tx) CompleteCI(l Lease, ev Evidence) (record.JobOutcome, error) {
-	j, rep, err := tx.held(l)
+func (tx *Tx) CompleteCI(l Lease, ev Evidence) (outcome record.JobOutcome, err error) {
+	j, _, err := tx.held(l)
 	if err != nil {
 		return 0, err
 	}
@@ -197,7 +207,8 @@ func (tx *Tx) CompleteCI(l Lease, ev Evidence) (record.JobOutcome, error) {
 	if err != nil {
 		return 0, err
 	}
-	outcome := record.JobOutcomeSuperseded
+	defer tx.writes(&err)
+	outcome = record.JobOutcomeSuperseded
 	if p.CIJob == record.RefTo(l.Job) {
 		outcome = record.JobOutcomeCompleted
 		var bits record.CIStatusBits
@@ -213,18 +224,19 @@ func (tx *Tx) CompleteCI(l Lease, ev Evidence) (record.JobOutcome, error) {
 	}
 	j.State, j.Outcome, j.Error, j.LockedAt = record.JobStateSucceeded, outcome, record.JobErrorNone, 0
 	j.UpdatedAt = max(tx.now, j.UpdatedAt)
-	tx.dropAfter(rep, l.Job)
+	tx.dropLease(tx.lease, &j)
 	return outcome, bindb.WorkerJobs.Put(tx.tx, l.Job, j.WorkerJob)
 }
 
 // FailJob reports that the holder could not do the work. A retryable failure
 // queues the Job again while attempts are left.
-func (tx *Tx) FailJob(l Lease, retryable bool) error {
-	j, rep, err := tx.held(l)
+func (tx *Tx) FailJob(l Lease, retryable bool) (err error) {
+	j, _, err := tx.held(l)
 	if err != nil {
 		return err
 	}
-	tx.dropAfter(rep, l.Job)
+	defer tx.writes(&err)
+	tx.dropLease(tx.lease, &j)
 	if retryable && j.Attempts < j.MaxAttempts {
 		return tx.requeue(&j, record.JobErrorRetryable)
 	}
@@ -232,48 +244,35 @@ func (tx *Tx) FailJob(l Lease, retryable bool) error {
 }
 
 // LoseLease ends the lease of a running Job that nobody holds any more: the Job
-// is queued again, or fails when its attempts are used. The error is ErrLeaseHeld
-// while the lease is live.
-func (tx *Tx) LoseLease(job uint32) (Job, error) {
-	j, err := tx.Job(job)
+// is queued again, to be claimed after the retry delay, or fails when its attempts
+// are used. The error is ErrLeaseHeld while the lease is live.
+func (tx *Tx) LoseLease(job uint32) (j Job, err error) {
+	j, err = tx.Job(job)
+	if err != nil || j.State != record.JobStateRunning {
+		return j, err
+	}
+	l, live, err := tx.LeaseOf(&j, tx.now)
 	if err != nil {
 		return j, err
 	}
-	if j.State != record.JobStateRunning {
-		return j, nil
-	}
-	l, ok, err := tx.LeaseOf(&j, tx.now)
-	if err != nil {
-		return j, err
-	}
-	if ok {
+	if live {
 		return j, fmt.Errorf("job %s: %w until %s", tx.label(job), ErrLeaseHeld, l.ExpiresAt)
 	}
-	return j, tx.loseLease(&j)
-}
-
-func (tx *Tx) loseLease(j *Job) error {
-	rep, err := tx.leases()
-	if err != nil {
-		return err
-	}
-	tx.dropAfter(rep, j.Index)
+	defer tx.writes(&err)
+	tx.dropLease(tx.lease, &j)
 	if j.Attempts < j.MaxAttempts {
-		return tx.requeue(j, record.JobErrorLeaseExpired)
+		err = tx.requeue(&j, record.JobErrorLeaseExpired)
+	} else {
+		err = tx.endFailed(&j, record.JobErrorLeaseExpired)
 	}
-	return tx.endFailed(j, record.JobErrorLeaseExpired)
+	return j, err
 }
 
-// dropAfter frees the lease once the Job's new state is durable. The entry no
-// longer matches the Job then, so that a failure to free it costs one slot.
-func (tx *Tx) dropAfter(rep *replica, job uint32) {
-	tx.tx.After(func() { _ = rep.drop(job) })
-}
-
+// requeue counts the delay from the clock, not from the Job's times, so that a
+// clock that was once wrong does not hold the Job back.
 func (tx *Tx) requeue(j *Job, why record.JobError) error {
-	now := max(tx.now, j.UpdatedAt)
-	j.State, j.Error, j.LockedAt, j.UpdatedAt = record.JobStateQueued, why, 0, now
-	j.AvailableAt = now + seconds(tx.repo.a.opt.RetryDelay)
+	j.State, j.Error, j.LockedAt, j.UpdatedAt = record.JobStateQueued, why, 0, max(tx.now, j.UpdatedAt)
+	j.AvailableAt = tx.now + seconds(tx.repo.a.opt.RetryDelay)
 	return bindb.WorkerJobs.Put(tx.tx, j.Index, j.WorkerJob)
 }
 

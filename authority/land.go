@@ -44,7 +44,7 @@ func (v *View) RunningLand() (*Land, error) {
 		return nil, err
 	}
 	l, err := v.Land(n - 1)
-	if err != nil || l.Meta.Status() != record.LandStatusRunning {
+	if err != nil || l.Meta.Tombstoned() || l.Meta.Status() != record.LandStatusRunning {
 		return nil, err
 	}
 	return &l, nil
@@ -58,23 +58,43 @@ type LandSpec struct {
 	Mode       record.LandMode
 }
 
-// BeginLand records a running Land of the selected Patchset. It must be committed
-// before the branch moves.
-func (tx *Tx) BeginLand(s LandSpec) (uint32, error) {
+// BeginLand records a running Land of the selected Patchset, whose latest decision
+// must be current and pass or waived, onto a Line that stands on PreTarget. It
+// must be committed before the branch moves. One Land runs at a time: an
+// interrupted one is finished or failed first.
+func (tx *Tx) BeginLand(s LandSpec) (index uint32, err error) {
 	p, c, err := tx.selected(s.Patchset)
 	if err != nil {
 		return 0, err
 	}
-	if _, err := tx.Line(s.TargetLine); err != nil {
+	if running, err := tx.RunningLand(); err != nil {
 		return 0, err
+	} else if running != nil {
+		return 0, statef("%s is running; it must be finished or failed first", running.ID)
 	}
-	if _, err := tx.Snapshot(s.PreTarget); err != nil {
-		return 0, err
-	}
-	index, err := bindb.Lands.Count(tx)
+	d, err := tx.Decision(&p)
 	if err != nil {
 		return 0, err
 	}
+	if d == nil || p.Meta.EvaluationPending() || d.Kind() != record.DecisionKindPass && d.Kind() != record.DecisionKindWaived {
+		return 0, statef("%s has no current decision that lets it land", p.ID)
+	}
+	line, err := tx.Line(s.TargetLine)
+	if err != nil {
+		return 0, err
+	}
+	pre, err := tx.Snapshot(s.PreTarget)
+	if err != nil {
+		return 0, err
+	}
+	if line.Head != record.RefTo(s.PreTarget) {
+		return 0, statef("line %s does not stand on %s any more", line.Name, pre.Name())
+	}
+	index, err = bindb.Lands.Count(tx)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.writes(&err)
 	inChange, ordinal, err := linkOrdinal(tx, bindb.ChangeLands, p.Change, index)
 	if err != nil {
 		return 0, err
@@ -96,11 +116,15 @@ func (tx *Tx) BeginLand(s LandSpec) (uint32, error) {
 
 // FinishLand records that the branch has moved: the Land succeeds, the target Line
 // stands on the landed Snapshot and the Change is landed, all in one batch.
-func (tx *Tx) FinishLand(land, landed uint32) error {
+func (tx *Tx) FinishLand(land, landed uint32) (err error) {
 	l, err := tx.runningLand(land)
 	if err != nil {
 		return err
 	}
+	if _, err := tx.Snapshot(landed); err != nil {
+		return err
+	}
+	defer tx.writes(&err)
 	line, _ := l.TargetLine.Index()
 	if err := tx.SetLineHead(line, landed); err != nil {
 		return err

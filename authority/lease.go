@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"weak"
 
+	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/internal/vfs"
 )
@@ -107,28 +110,44 @@ func decodeLease(b []byte) (leaseEntry, bool) {
 
 // replica is the lease file as read under the Repository's lock.
 type replica struct {
-	fs    vfs.FS
-	path  string
-	slots []leaseEntry // the newest entry of each slot; zero sequence: never used
-	newer []int        // which of the two sectors holds it
+	fs         vfs.FS
+	path       string
+	repository uint32
+	slots      []leaseEntry // the newest entry of each slot; zero sequence: never used
+	newer      []int        // which of the two sectors holds it
+	// fresh: what the file holds, if there is one, must not be seen again. The
+	// next write begins it anew.
+	fresh bool
 }
 
 // readReplica reads all slots. An absent or damaged file is an empty replica.
 func readReplica(fsys vfs.FS, path string, repository uint32, epoch uint64) (*replica, error) {
-	r := &replica{fs: fsys, path: path}
+	r := &replica{fs: fsys, path: path, repository: repository}
 	raw, err := vfs.ReadFile(fsys, path, sectorSize*(1+2*maxLeaseSlots))
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, r.readVersion2(repository, epoch)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.fresh = true
+		if epoch > 1 {
+			return r, nil // the leases of version 2 are from before a restore
+		}
+		return r, r.readVersion2(epoch)
+	case errors.Is(err, vfs.ErrTooLarge):
+		r.fresh = true
+		return r, nil
+	case err != nil:
 		return nil, err
 	}
-	if len(raw) < sectorSize || !bytes.Equal(raw[:16], replicaHeader()[:16]) {
+	if len(raw) < sectorSize || !bytes.Equal(raw[:sectorSize], replicaHeader()) {
+		r.fresh = true
 		return r, nil
 	}
+	decode := func(b []byte) (leaseEntry, bool) {
+		e, ok := decodeLease(b)
+		return e, ok && e.repository == repository
+	}
 	for at := sectorSize; at+2*sectorSize <= len(raw); at += 2 * sectorSize {
-		a, okA := decodeLease(raw[at : at+sectorSize])
-		b, okB := decodeLease(raw[at+sectorSize : at+2*sectorSize])
+		a, okA := decode(raw[at : at+sectorSize])
+		b, okB := decode(raw[at+sectorSize : at+2*sectorSize])
 		switch {
 		case okB && (!okA || b.sequence > a.sequence):
 			r.slots, r.newer = append(r.slots, b), append(r.newer, 1)
@@ -143,9 +162,9 @@ func readReplica(fsys vfs.FS, path string, repository uint32, epoch uint64) (*re
 
 // readVersion2 takes over the leases of the installation-wide file that earlier
 // software wrote (section 14.2). Such leases have no epoch of their own.
-func (r *replica) readVersion2(repository uint32, epoch uint64) error {
+func (r *replica) readVersion2(epoch uint64) error {
 	raw, err := vfs.ReadFile(r.fs, filepath.Join(filepath.Dir(filepath.Dir(r.path)), "worker-leases.bin"), 8<<20)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrTooLarge) {
 		return nil
 	}
 	if err != nil {
@@ -156,18 +175,26 @@ func (r *replica) readVersion2(repository uint32, epoch uint64) error {
 		uint64(len(raw)) != record.LeaseReplicaHeaderSize+record.LeaseReplicaEntrySize*uint64(h.EntryCount) {
 		return nil
 	}
+	var slots []leaseEntry
+	seen := map[uint32]bool{}
 	for at := record.LeaseReplicaHeaderSize; at < len(raw); at += record.LeaseReplicaEntrySize {
 		var e record.LeaseReplicaEntry
 		row := raw[at : at+record.LeaseReplicaEntrySize]
 		sum := sha256.Sum256(append([]byte(lease2Domain), row[:len(row)-sha256.Size]...))
-		if e.Decode(row) != nil || e.Digest != sum || e.Check() != nil || e.Repository != repository {
+		if e.Decode(row) != nil || e.Digest != sum || e.Check() != nil || e.Repository != r.repository {
 			continue
 		}
-		r.slots = append(r.slots, leaseEntry{
+		if seen[e.Job] {
+			return nil // which of the two counts can't be told
+		}
+		seen[e.Job] = true
+		slots = append(slots, leaseEntry{
 			Lease:      Lease{Job: e.Job, Attempt: e.Attempt, Token: e.Token, Heartbeat: e.HeartbeatAt, ExpiresAt: e.ExpiresAt},
-			repository: repository, epoch: epoch, sequence: 1,
+			repository: r.repository, epoch: epoch, sequence: 1,
 		})
-		r.newer = append(r.newer, 1)
+	}
+	for _, e := range slots {
+		r.slots, r.newer = append(r.slots, e), append(r.newer, 1)
 	}
 	return nil
 }
@@ -183,11 +210,12 @@ func (r *replica) find(job uint32) int {
 	return best
 }
 
-// put writes an entry to the slot of its Job, or to a free one, and syncs it.
+// put writes an entry to the slot of its Job, or to a free one, and syncs it. An
+// expired entry can't come back to life and gives its slot away.
 func (r *replica) put(e leaseEntry) error {
 	slot := r.find(e.Job)
 	for i := 0; slot < 0 && i < len(r.slots); i++ {
-		if r.slots[i].Token == (LeaseToken{}) {
+		if r.slots[i].Token == (LeaseToken{}) || r.slots[i].ExpiresAt <= e.Heartbeat {
 			slot = i
 		}
 	}
@@ -201,20 +229,20 @@ func (r *replica) put(e leaseEntry) error {
 	return r.write(slot, e)
 }
 
-// drop frees the slot of a Job.
-func (r *replica) drop(job uint32) error {
+// drop frees the slot of a Job whose lease is of the given attempt or older.
+func (r *replica) drop(job uint32, attempt uint16) error {
 	slot := r.find(job)
-	if slot < 0 {
+	if slot < 0 || r.slots[slot].Attempt > attempt {
 		return nil
 	}
-	return r.write(slot, leaseEntry{})
+	return r.write(slot, leaseEntry{repository: r.repository})
 }
 
 func (r *replica) write(slot int, e leaseEntry) error {
 	created := false
 	f, err := r.fs.OpenFile(r.path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		created = true
+		created, r.fresh = true, true
 		if err = vfs.MkdirAll(r.fs, filepath.Dir(r.path), 0o700); err == nil {
 			f, err = r.fs.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
 		}
@@ -225,10 +253,13 @@ func (r *replica) write(slot int, e leaseEntry) error {
 	e.sequence = r.slots[slot].sequence + 1
 	sector := 1 - r.newer[slot]
 	err = func() error {
-		if _, err := f.WriteAt(replicaHeader(), 0); err != nil {
-			return err
-		}
-		if created {
+		if r.fresh {
+			if err := f.Truncate(0); err != nil {
+				return err
+			}
+			if _, err := f.WriteAt(replicaHeader(), 0); err != nil {
+				return err
+			}
 			// Slots taken over from an earlier form are written out once.
 			for i, old := range r.slots {
 				if old.sequence != 0 {
@@ -255,7 +286,7 @@ func (r *replica) write(slot int, e leaseEntry) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	r.slots[slot], r.newer[slot] = e, sector
+	r.slots[slot], r.newer[slot], r.fresh = e, sector, false
 	return nil
 }
 
@@ -283,6 +314,80 @@ func newToken(random io.Reader) (LeaseToken, error) {
 func (t LeaseToken) equal(o LeaseToken) bool { return subtle.ConstantTimeCompare(t[:], o[:]) == 1 }
 
 // leases reads the replica; the Repository's lock is held.
-func (v *View) leases() (*replica, error) {
-	return readReplica(v.repo.a.opt.FS, v.repo.leasePath(), v.repo.info.Index, v.repo.a.active.Epoch)
+func (r *Repository) leases() (*replica, error) {
+	return readReplica(r.a.opt.FS, r.leasePath(), r.info.Index, r.a.active.Epoch)
+}
+
+// leaseBatch is the replica as the mutations of one batch see it. None of their
+// leases reaches the file before all of them have succeeded, and yet each must
+// see those before it: two claims must not take one slot, and nobody may declare
+// a lease lost that was given out a moment ago.
+type leaseBatch struct {
+	of   weak.Pointer[bindb.Tx]
+	file *replica
+	next map[uint32]leaseEntry // by Job; a zero token: dropped
+}
+
+// leaseTx is what one mutation has changed. It joins the batch when the mutation
+// has succeeded.
+type leaseTx struct {
+	batch *leaseBatch
+	own   map[uint32]leaseEntry
+}
+
+// queue returns the mutation's view of the replica, which is read on first use.
+func (tx *Tx) queue() (*leaseTx, error) {
+	if tx.lease != nil {
+		return tx.lease, nil
+	}
+	r := tx.repo
+	if of := weak.Make(tx.tx); r.batch == nil || r.batch.of != of {
+		file, err := r.leases()
+		if err != nil {
+			return nil, err
+		}
+		r.batch = &leaseBatch{of: of, file: file, next: map[uint32]leaseEntry{}}
+	}
+	tx.lease = &leaseTx{r.batch, map[uint32]leaseEntry{}}
+	return tx.lease, nil
+}
+
+func (q *leaseTx) find(job uint32) leaseEntry {
+	if e, ok := q.own[job]; ok {
+		return e
+	}
+	if e, ok := q.batch.next[job]; ok {
+		return e
+	}
+	return q.batch.file.entry(job)
+}
+
+// merge makes the mutation's changes visible to those after it.
+func (q *leaseTx) merge() {
+	if q != nil {
+		maps.Copy(q.batch.next, q.own)
+	}
+}
+
+// entry returns a Job's newest entry, or one that is live for nothing.
+func (r *replica) entry(job uint32) leaseEntry {
+	if slot := r.find(job); slot >= 0 {
+		return r.slots[slot]
+	}
+	return leaseEntry{}
+}
+
+// putLease gives a lease out once the batch has nothing left that can refuse it.
+func (tx *Tx) putLease(q *leaseTx, e leaseEntry) {
+	q.own[e.Job] = e
+	file := q.batch.file
+	tx.tx.Prepare(func() error { return file.put(e) })
+}
+
+// dropLease frees a lease once the Job's new state is durable. The entry no longer
+// matches the Job then, so that a failure to free it costs a slot until it expires.
+func (tx *Tx) dropLease(q *leaseTx, j *Job) {
+	q.own[j.Index] = leaseEntry{}
+	file, job, attempt := q.batch.file, j.Index, j.Attempts
+	tx.tx.After(func() { _ = file.drop(job, attempt) })
 }

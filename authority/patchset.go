@@ -79,7 +79,7 @@ type PatchsetSpec struct {
 // Publish records the next Patchset of a Change. The summary is durable before
 // the record that commits it. The Patchset is selected if the Change selects
 // none.
-func (tx *Tx) Publish(s PatchsetSpec) (uint32, error) {
+func (tx *Tx) Publish(s PatchsetSpec) (index uint32, err error) {
 	c, err := tx.Change(s.Change)
 	if err != nil {
 		return 0, err
@@ -92,10 +92,11 @@ func (tx *Tx) Publish(s PatchsetSpec) (uint32, error) {
 			return 0, err
 		}
 	}
-	index, err := bindb.Patchsets.Count(tx)
+	index, err = bindb.Patchsets.Count(tx)
 	if err != nil {
 		return 0, err
 	}
+	defer tx.writes(&err)
 	inChange, ordinal, err := linkOrdinal(tx, bindb.ChangePatchsets, s.Change, index)
 	if err != nil {
 		return 0, err

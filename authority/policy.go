@@ -191,8 +191,8 @@ func lintStatus(required bool, p *Patchset) record.CheckStatus {
 	return record.CheckStatusPending
 }
 
-// status judges one suite. A blocking suite that could not be run has not
-// failed, but it has not passed either.
+// status judges one suite. A blocking one whose run broke off, for example at its
+// time limit, has failed; without any result it is pending.
 func (s SuiteRow) status() record.CheckStatus {
 	switch {
 	case s.Result == record.CIStatusPass:

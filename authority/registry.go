@@ -65,24 +65,43 @@ func repositoryName(r bindb.Reader, index uint32, rec *record.Repository) (strin
 }
 
 // AddRepository registers one more Repository and returns its index. Its
-// directory is complete and durable before the record that commits it.
+// directory is complete and durable before the record that commits it. A live one
+// with the same name, flags and namespace is returned instead, unless the
+// namespace is empty: such a registration always makes a new one. The error is
+// bindb.ErrInvalid for a malformed name or namespace and for a namespace that
+// another live Repository has.
 func (a *Authority) AddRepository(ctx context.Context, name string, ns record.Namespace, flags record.PolicyFlags) (uint32, error) {
+	if _, err := record.ParseNamespace(ns.String()); err != nil {
+		return 0, fmt.Errorf("repository %q: %w: %w", name, bindb.ErrInvalid, err)
+	}
+	if _, err := (&record.RepositoryPayload{Name: name}).Encode(); err != nil {
+		return 0, fmt.Errorf("repository name: %w: %w", bindb.ErrInvalid, err)
+	}
 	var index uint32
+	there := false
 	err := a.registry.Exclusive(ctx, func(s *bindb.Session) error {
 		err := s.View(func(r bindb.Reader) error {
-			var err error
-			index, err = bindb.Repositories.Count(r)
+			count, err := bindb.Repositories.Count(r)
+			index = count
 			if err != nil || ns == (record.Namespace{}) {
 				return err
 			}
-			return bindb.Repositories.Scan(r, 0, index, func(i uint32, rec *record.Repository) error {
-				if rec.Namespace == ns && rec.Lifecycle != record.LifecyclePurged && !rec.Meta.Tombstoned() {
-					return fmt.Errorf("%w: namespace %s belongs to repository %d", bindb.ErrInvalid, ns, i)
+			return bindb.Repositories.Scan(r, 0, count, func(i uint32, rec *record.Repository) error {
+				if rec.Namespace != ns || rec.Lifecycle == record.LifecyclePurged || rec.Meta.Tombstoned() {
+					return nil
 				}
+				has, err := repositoryName(r, i, rec)
+				if err != nil {
+					return err
+				}
+				if has != name || rec.PolicyFlags != flags {
+					return fmt.Errorf("repository %q: %w: namespace %s belongs to repository %d", name, bindb.ErrInvalid, ns, i)
+				}
+				index, there = i, true
 				return nil
 			})
 		})
-		if err != nil {
+		if err != nil || there {
 			return err
 		}
 		cfg := a.opt.config(a.active, record.RootAuthority, strconv.FormatUint(uint64(index), 10))

@@ -15,6 +15,9 @@ type Repository struct {
 	a    *Authority
 	info RepositoryInfo
 	root *bindb.Root
+
+	// batch belongs to whoever runs a mutation; those take turns.
+	batch *leaseBatch
 }
 
 // Repository opens the Repository with the given index. The error is
@@ -67,12 +70,14 @@ func (r *Repository) View(ctx context.Context, fn func(*View) error) error {
 }
 
 // Update runs fn and makes what its verbs wrote durable before it returns. An
-// error from fn changes nothing.
+// error from fn changes nothing. A verb that fails half-way fails the Update even
+// if fn makes nothing of it. fn must not call Update or View of the same
+// Repository and may run more than once.
 func (r *Repository) Update(ctx context.Context, fn func(*Tx) error) error {
 	if r.info.Lifecycle != record.LifecycleActive {
 		return fmt.Errorf("repository %d: %w: it is %s", r.info.Index, ErrNotActive, r.info.Lifecycle)
 	}
-	return r.root.Update(ctx, func(tx *bindb.Tx) error { return fn(r.tx(tx)) })
+	return r.root.Update(ctx, func(tx *bindb.Tx) error { return r.run(tx, fn) })
 }
 
 // Session is the right to run several updates with nobody in between.
@@ -91,7 +96,7 @@ func (r *Repository) Exclusive(ctx context.Context, fn func(*Session) error) err
 
 // Update commits what fn wrote.
 func (s *Session) Update(ctx context.Context, fn func(*Tx) error) error {
-	return s.s.Update(ctx, func(tx *bindb.Tx) error { return fn(s.r.tx(tx)) })
+	return s.s.Update(ctx, func(tx *bindb.Tx) error { return s.r.run(tx, fn) })
 }
 
 // View reads inside the session.
@@ -110,12 +115,31 @@ type View struct {
 // A Tx reads its own writes.
 type Tx struct {
 	View
-	tx  *bindb.Tx
-	now record.Seconds
+	tx     *bindb.Tx
+	now    record.Seconds
+	lease  *leaseTx // nil until a verb of the queue needs it
+	broken error    // of a verb that failed after its first write
 }
 
-func (r *Repository) tx(tx *bindb.Tx) *Tx {
-	return &Tx{View: View{Reader: tx, repo: r}, tx: tx, now: r.a.opt.now()}
+// run applies one mutation.
+func (r *Repository) run(btx *bindb.Tx, fn func(*Tx) error) error {
+	tx := &Tx{View: View{Reader: btx, repo: r}, tx: btx, now: r.a.opt.now()}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if tx.broken != nil {
+		return tx.broken
+	}
+	tx.lease.merge()
+	return nil
+}
+
+// writes is deferred by a verb before its first write, with the error that the
+// verb returns.
+func (tx *Tx) writes(err *error) {
+	if *err != nil && tx.broken == nil {
+		tx.broken = *err
+	}
 }
 
 // Now is the instant, in whole seconds, at which this transaction takes place.

@@ -63,7 +63,7 @@ type ReviewSpec struct {
 }
 
 // AddReview records a Review of the selected Patchset of an open Change.
-func (tx *Tx) AddReview(s ReviewSpec) (uint32, error) {
+func (tx *Tx) AddReview(s ReviewSpec) (index uint32, err error) {
 	p, c, err := tx.selected(s.Patchset)
 	if err != nil {
 		return 0, err
@@ -72,13 +72,17 @@ func (tx *Tx) AddReview(s ReviewSpec) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
+	if base := s.Action.Base(); s.Blocking && (base == record.ReviewBaseApprove || base == record.ReviewBaseDismiss) {
+		return 0, fmt.Errorf("review: %w: %s cannot block", bindb.ErrInvalid, s.Action)
+	}
 	if (s.Action == record.ReviewActionRequest) != (actor.Meta.Kind() == record.ActorKindTeam) {
 		return 0, fmt.Errorf("review: %w: a request names exactly one team, every other action a reviewer", bindb.ErrInvalid)
 	}
-	index, err := bindb.Reviews.Count(tx)
+	index, err = bindb.Reviews.Count(tx)
 	if err != nil {
 		return 0, err
 	}
+	defer tx.writes(&err)
 	inPatchset, ordinal, err := linkOrdinal(tx, bindb.PatchsetReviews, s.Patchset, index)
 	if err != nil {
 		return 0, err
@@ -126,16 +130,16 @@ func stand(reviews []Review) standing {
 		lane  bool
 	}
 	last := map[seat]Review{}
-	open := map[uint32]Review{}
+	blocks := map[uint32]uint32{} // the latest open blocking Review of an Actor
 	var order []seat
 	for _, r := range reviews {
 		actor, _ := r.Review.Actor.Index()
 		base := r.Meta.Base()
 		if base == record.ReviewBaseApprove || base == record.ReviewBaseDismiss {
-			delete(open, actor)
+			delete(blocks, actor)
 		}
-		if r.Meta.Blocking() && base != record.ReviewBaseApprove && base != record.ReviewBaseDismiss {
-			open[actor] = r
+		if r.Meta.Blocking() {
+			blocks[actor] = r.Index
 		}
 		decides := base == record.ReviewBaseApprove || base == record.ReviewBaseRequestChanges ||
 			base == record.ReviewBaseDismiss || r.Meta.Defer()
@@ -149,7 +153,7 @@ func stand(reviews []Review) standing {
 		last[s] = r
 	}
 	var st standing
-	approved := map[uint32]bool{}
+	approved, objects := map[uint32]bool{}, map[uint32]bool{}
 	for _, s := range order {
 		r := last[s]
 		switch r.Meta.Base() {
@@ -159,12 +163,13 @@ func stand(reviews []Review) standing {
 				st.approvals = append(st.approvals, r)
 			}
 		case record.ReviewBaseRequestChanges:
+			objects[r.Index] = true
 			st.objections = append(st.objections, r)
 		}
 	}
 	for _, r := range reviews {
 		actor, _ := r.Review.Actor.Index()
-		if o, ok := open[actor]; ok && o.Index == r.Index && r.Meta.Base() != record.ReviewBaseRequestChanges {
+		if i, open := blocks[actor]; open && i == r.Index && !objects[i] {
 			st.objections = append(st.objections, r)
 		}
 	}

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -41,6 +42,9 @@ func (v *View) FindLine(name string) (Line, bool, error) {
 	var ok bool
 	err := bindb.LinesByName(v, name, func(i uint32) (bool, error) {
 		l, err := v.Line(i)
+		if errors.Is(err, bindb.ErrNotFound) {
+			return true, nil // it was removed
+		}
 		if err != nil {
 			return false, err
 		}
@@ -53,10 +57,11 @@ func (v *View) FindLine(name string) (Line, bool, error) {
 }
 
 // EnsureLine returns the Line with that name and creates it when there is none.
-func (tx *Tx) EnsureLine(name string) (uint32, error) {
+func (tx *Tx) EnsureLine(name string) (index uint32, err error) {
 	if l, ok, err := tx.FindLine(name); err != nil || ok {
 		return l.Index, err
 	}
+	defer tx.writes(&err)
 	off, n, err := addPayload(tx, bindb.LineNamePayload, &record.LineNamePayload{Name: name})
 	if err != nil {
 		return 0, err
@@ -110,6 +115,9 @@ func (v *View) SnapshotsByHash(hash48 uint64, limit int) ([]Snapshot, error) {
 	var list []Snapshot
 	err := bindb.SnapshotsByHash(v, hash48, func(i uint32) (bool, error) {
 		s, err := v.Snapshot(i)
+		if errors.Is(err, bindb.ErrNotFound) {
+			return true, nil // it was removed
+		}
 		if err != nil {
 			return false, err
 		}
@@ -132,7 +140,7 @@ type SnapshotSpec struct {
 }
 
 // AddSnapshot records a Snapshot.
-func (tx *Tx) AddSnapshot(s SnapshotSpec) (uint32, error) {
+func (tx *Tx) AddSnapshot(s SnapshotSpec) (index uint32, err error) {
 	if s.Hash48 >= 1<<48 {
 		return 0, fmt.Errorf("snapshot hash: %w: %x has more than 48 bits", bindb.ErrInvalid, s.Hash48)
 	}
@@ -142,6 +150,7 @@ func (tx *Tx) AddSnapshot(s SnapshotSpec) (uint32, error) {
 	if _, err := tx.Line(s.Line); err != nil {
 		return 0, err
 	}
+	defer tx.writes(&err)
 	p := record.SnapshotPayload{Message: s.Message}
 	off, n, err := addPayload(tx, bindb.SnapshotPayload, &p)
 	if err != nil {

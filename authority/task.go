@@ -36,12 +36,13 @@ func (v *View) Task(index uint32) (Task, error) {
 func (t *Task) Open() bool { return !t.Meta.Completed() && !t.Meta.Canceled() }
 
 // OpenTask creates a Task. Title and intent are non-empty text.
-func (tx *Tx) OpenTask(title, intent string) (uint32, error) {
+func (tx *Tx) OpenTask(title, intent string) (index uint32, err error) {
+	defer tx.writes(&err)
 	off, n, err := addPayload(tx, bindb.TaskPayload, &record.TaskPayload{Title: title, Intent: intent})
 	if err != nil {
 		return 0, err
 	}
-	index, err := bindb.Tasks.Append(tx.tx, record.Task{
+	index, err = bindb.Tasks.Append(tx.tx, record.Task{
 		PayloadOffset: off, PayloadLen: n, CreatedAt: tx.now, UpdatedAt: tx.now, FetchedAt: tx.now,
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ type WaiverSpec struct {
 
 // Waive records a Waiver of the selected Patchset. Tests and CI suites cannot be
 // waived.
-func (tx *Tx) Waive(s WaiverSpec) (uint32, error) {
+func (tx *Tx) Waive(s WaiverSpec) (index uint32, err error) {
 	if !s.Rule.Waivable() {
 		return 0, fmt.Errorf("waiver: %w: %s cannot be waived", bindb.ErrInvalid, s.Rule)
 	}
@@ -56,10 +56,11 @@ func (tx *Tx) Waive(s WaiverSpec) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	index, err := bindb.Waivers.Count(tx)
+	index, err = bindb.Waivers.Count(tx)
 	if err != nil {
 		return 0, err
 	}
+	defer tx.writes(&err)
 	inTask, ordinal, err := linkOrdinal(tx, bindb.TaskWaivers, c.Task, index)
 	if err != nil {
 		return 0, err

@@ -378,10 +378,16 @@ func (r *replica) entry(job uint32) leaseEntry {
 }
 
 // putLease gives a lease out once the batch has nothing left that can refuse it.
+// One that the batch itself has replaced or dropped need not reach the file.
 func (tx *Tx) putLease(q *leaseTx, e leaseEntry) {
 	q.own[e.Job] = e
-	file := q.batch.file
-	tx.tx.Prepare(func() error { return file.put(e) })
+	batch := q.batch
+	tx.tx.Prepare(func() error {
+		if batch.next[e.Job] != e {
+			return nil
+		}
+		return batch.file.put(e)
+	})
 }
 
 // dropLease frees a lease once the Job's new state is durable. The entry no longer

@@ -69,7 +69,21 @@ func (p *fileParser) problem(line, column int, format string, args ...any) {
 }
 
 func (p *fileParser) at(n ast.Node, format string, args ...any) {
-	p.atToken(n.GetToken(), format, args...)
+	p.atToken(start(n), format, args...)
+}
+
+// start returns the token a value begins with. The library calls the colon the
+// token of a mapping.
+func start(n ast.Node) *token.Token {
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		if !m.IsFlowStyle && len(m.Values) > 0 {
+			return start(m.Values[0])
+		}
+	case *ast.MappingValueNode:
+		return m.Key.GetToken()
+	}
+	return n.GetToken()
 }
 
 func (p *fileParser) atToken(t *token.Token, format string, args ...any) {
@@ -341,7 +355,7 @@ func (p *fileParser) config(cfg *Config, root ast.Node) {
 	p.mapping(root, FileName, []member{
 		{"version", func(_, v ast.Node) {
 			if i, ok := v.(*ast.IntegerNode); !ok || i.Token.Value != "1" {
-				p.at(v, "version must be 1, the only one there is, this is %s", describe(v))
+				p.at(v, "version must be the number 1, the only version there is, this is %s", describe(v))
 			}
 		}},
 		{"target", func(_, v ast.Node) {

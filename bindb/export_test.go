@@ -1,11 +1,38 @@
 package bindb
 
+import "context"
+
 // Waiting is the number of mutations in the queue.
 func (r *Root) Waiting() int {
 	r.queueMu.Lock()
 	defer r.queueMu.Unlock()
 	return len(r.queue)
 }
+
+// Batch runs mutations as if they had waited together, and returns the result of
+// each one.
+func (r *Root) Batch(ctx context.Context, fns ...func(*Tx) error) []error {
+	r.leader <- struct{}{}
+	defer func() { <-r.leader }()
+	var all []*pending
+	for _, fn := range fns {
+		all = append(all, &pending{ctx: ctx, fn: fn, done: make(chan struct{})})
+	}
+	r.queueMu.Lock()
+	r.queue = append(r.queue, all...)
+	r.queueMu.Unlock()
+	for r.Waiting() > 0 {
+		r.lead(ctx)
+	}
+	var errs []error
+	for _, p := range all {
+		errs = append(errs, p.answer())
+	}
+	return errs
+}
+
+// LimitJournal sets how many bytes the journal of one batch may have.
+func (r *Root) LimitJournal(n int) { r.maxJournal = n }
 
 // PayloadOf is the access to any payload file.
 func PayloadOf(file string) Payload { return Payload{mustFamily(file)} }

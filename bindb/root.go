@@ -63,9 +63,10 @@ type Root struct {
 
 	// queue holds the mutations that wait for the next batch; whoever holds the
 	// leader token applies them.
-	queueMu sync.Mutex
-	queue   []*pending
-	leader  chan struct{}
+	queueMu    sync.Mutex
+	queue      []*pending
+	leader     chan struct{}
+	maxJournal int // bytes
 
 	// rw keeps the views of this process from polling the file locks against
 	// its own writer.
@@ -132,12 +133,13 @@ func Open(ctx context.Context, cfg Config) (*Root, error) {
 func newRoot(cfg Config) *Root {
 	cfg = cfg.withDefaults()
 	return &Root{
-		Config:   cfg,
-		identity: cfg.Identity,
-		files:    make([]vfs.File, len(families)),
-		locked:   make([]error, len(families)),
-		leader:   make(chan struct{}, 1),
-		indexes:  map[*indexSpec]*index{},
+		Config:     cfg,
+		identity:   cfg.Identity,
+		files:      make([]vfs.File, len(families)),
+		locked:     make([]error, len(families)),
+		leader:     make(chan struct{}, 1),
+		maxJournal: maxJournal,
+		indexes:    map[*indexSpec]*index{},
 	}
 }
 

@@ -206,14 +206,14 @@ func (r *Root) apply(batch []*pending) (tx *Tx, took int) {
 		}
 		s := tx.save()
 		p.run(tx)
-		if tx.journalSize() <= maxJournal {
+		if tx.journalSize() <= r.maxJournal {
 			continue
 		}
 		tx.rollback(s)
 		if tx.dirty() {
 			return tx, i // it may fit alone
 		}
-		p.err = errors.Join(p.err, fmt.Errorf("%w: its journal would exceed %d bytes", ErrTooLarge, maxJournal))
+		p.err = errors.Join(p.err, fmt.Errorf("%w: its journal would exceed %d bytes", ErrTooLarge, r.maxJournal))
 	}
 	return tx, len(batch)
 }

@@ -1,0 +1,126 @@
+package bindb
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"path/filepath"
+	"testing"
+
+	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/internal/vfs"
+)
+
+// sealed completes the head and the digest of a journal around any body, so that
+// the fuzzer reaches what lies behind them.
+func sealed(body []byte) []byte {
+	b := append([]byte(journalMagic), make([]byte, journalHead-len(journalMagic))...)
+	binary.LittleEndian.PutUint64(b[journalLengthAt:], uint64(len(body)))
+	b = append(b, body...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+func FuzzDecodeJournal(f *testing.F) {
+	whole := (&journal{batch: 7, identity: [32]byte{1}, files: []journalFile{
+		{f: mustFamily("task.bin"), old: 64, new: 124, images: []image{{4, make([]byte, 60), bytes.Repeat([]byte{1}, 60)}}},
+		{f: mustFamily("task_payload.bin"), old: 4, new: 9},
+	}}).encode()
+	f.Add(whole, false)
+	f.Add(whole[:len(whole)-1], false)
+	f.Add(whole[journalHead:len(whole)-journalDigest], true)
+	f.Add([]byte{1, 0, 0, 0}, true)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, true)
+	f.Add(append([]byte{1, 0, 0, 0, 8}, "task.bin"...), true)
+	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
+		if seal {
+			b = sealed(b)
+		}
+		j, err := decodeJournal(b)
+		if err != nil && j != nil {
+			t.Fatal("a journal came with an error")
+		}
+		if seal && j == nil && err == nil {
+			t.Fatal("a journal with a right digest was taken for a torn one")
+		}
+		if j == nil {
+			return
+		}
+		again := j.encode()
+		if !bytes.Equal(again[journalHead:], b[journalHead:journalHead+int(binary.LittleEndian.Uint64(b[journalLengthAt:]))+journalDigest]) && seal {
+			t.Fatalf("encoded again the journal is another one:\n% x\n% x", again, b)
+		}
+		for _, jf := range j.files {
+			for _, img := range jf.images {
+				if img.off < HeaderSize || img.off+int64(len(img.after)) > jf.old || len(img.before) != len(img.after) {
+					t.Fatalf("image at %d of %d bytes in %d", img.off, len(img.after), jf.old)
+				}
+			}
+		}
+	})
+}
+
+// The state is no part of what the digest covers; every other byte is.
+func TestJournalDigest(t *testing.T) {
+	t.Parallel()
+	whole := (&journal{batch: 7, identity: [32]byte{1}, files: []journalFile{
+		{f: mustFamily("task.bin"), old: 64, new: 124, images: []image{{4, make([]byte, 60), bytes.Repeat([]byte{1}, 60)}}},
+	}}).encode()
+	for i := range whole {
+		b := bytes.Clone(whole)
+		b[i] ^= 1
+		j, err := decodeJournal(b)
+		if got, want := j != nil, i == journalStateAt; got != want || err != nil {
+			t.Errorf("with byte %d changed the journal is accepted: %t, %v", i, got, err)
+		}
+	}
+	for n := range whole {
+		if j, err := decodeJournal(whole[:n]); j != nil || err != nil {
+			t.Errorf("%d bytes of %d are accepted: %v", n, len(whole), err)
+		}
+	}
+}
+
+func FuzzReadMark(f *testing.F) {
+	m := &mark{Schema: markSchema, Identity: hex.EncodeToString(make([]byte, 32)), Lengths: map[string]int64{}, Indexes: map[string]indexMark{"line_name.idx": {3, 40, 1}}}
+	for _, fam := range families {
+		if fam.root == record.RootAuthority {
+			m.Lengths[fam.file] = HeaderSize
+		}
+	}
+	whole, err := m.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, body, _ := bytes.Cut(whole, []byte{'\n'})
+	f.Add(whole, false)
+	f.Add(body, true)
+	f.Add([]byte(`{"schema":"writ.bindb-mark.v1","lengths":{"task.bin":-1}}`), true)
+	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
+		if seal {
+			sum := sha256.Sum256(b)
+			b = append([]byte(hex.EncodeToString(sum[:])+"\n"), b...)
+		}
+		sim := vfs.NewSim()
+		r := newRoot(Config{FS: sim, Dir: "/4", Kind: record.RootAuthority, Label: "4", Runtime: "/"})
+		if err := vfs.MkdirAll(sim, filepath.Dir(r.markPath()), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := vfs.WriteFileAtomic(sim, r.markPath(), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := r.readMark()
+		if m == nil {
+			return
+		}
+		for _, fam := range families {
+			if fam.root != r.Kind {
+				continue
+			}
+			if _, err := fam.count(m.Lengths[fam.file]); err != nil {
+				t.Errorf("a mark was accepted that gives %s the length %d", fam.file, m.Lengths[fam.file])
+			}
+		}
+	})
+}

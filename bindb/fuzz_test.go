@@ -53,7 +53,7 @@ func FuzzDecodeJournal(f *testing.F) {
 		}
 		for _, jf := range j.files {
 			for _, img := range jf.images {
-				if img.off < HeaderSize || img.off+int64(len(img.after)) > jf.old || len(img.before) != len(img.after) {
+				if img.off < HeaderSize || img.off > jf.old-int64(len(img.after)) || len(img.before) != len(img.after) {
 					t.Fatalf("image at %d of %d bytes in %d", img.off, len(img.after), jf.old)
 				}
 			}

@@ -158,7 +158,7 @@ func decodeJournal(b []byte) (*journal, error) {
 			if d.err != nil {
 				break
 			}
-			if img.off < HeaderSize || img.off+int64(n) > jf.old {
+			if img.off < HeaderSize || img.off > jf.old-int64(n) {
 				return nil, corruptf("the journal replaces %s at %d, outside of its %d bytes", name, img.off, jf.old)
 			}
 			jf.images = append(jf.images, img)

@@ -220,6 +220,11 @@ func (r *Root) finish(h head) (reverted bool, err error) {
 		// Torn: the batch before it was settled and its own has begun nowhere.
 		return false, r.FS.Remove(r.journalPath())
 	}
+	for _, jf := range j.files {
+		if jf.f.root != r.Kind {
+			return false, corruptf("the journal names %s, which is no file of the %s root", jf.f.file, r.Kind)
+		}
+	}
 	keep := false
 	if h.state != journalFailed {
 		if keep, err = j.applied(r); err != nil {

@@ -115,13 +115,17 @@ func TestProcessDiesAtAnyOperation(t *testing.T) {
 		}))
 		err := a.Update(context.Background(), write(steps[1]))
 		sim.Fail(nil)
+		sim.Capture()
 		if n%2 == 0 { // a reader recovers as well as a writer does
 			lineCount(t, b)
+		} else {
+			update(t, b, func(*writer) {})
 		}
-		update(t, b, func(*writer) {})
-		if got := dump(t, cfgs[1]); got != whole && (err == nil || got != before) {
+		got := dump(t, cfgs[1])
+		if got != whole && (err == nil || got != before) {
 			t.Fatalf("death at operation %d (%v) left\n%s", n, err, got)
 		}
+		mustLast(t, sim, cfgs[1], got)
 		if findings, err := b.Check(context.Background()); err != nil || len(findings) > 0 {
 			t.Fatalf("death at operation %d: %v %v", n, findings, err)
 		}
@@ -129,6 +133,25 @@ func TestProcessDiesAtAnyOperation(t *testing.T) {
 		closeRoot(t, b)
 		if !died {
 			return
+		}
+	}
+}
+
+// mustLast fails the test unless a power cut at this moment leaves the given
+// state. The disk is being captured.
+func mustLast(t *testing.T, sim *vfs.Sim, cfg bindb.Config, want string) {
+	t.Helper()
+	seen := map[uint64]bool{}
+	for disk := range sim.CrashStates(sim.OpCount(), vfs.Policy{Tears: 1, Random: 2, Seed: 1}) {
+		fp := disk.Fingerprint()
+		if seen[fp] {
+			continue
+		}
+		seen[fp] = true
+		cfg.FS = disk
+		closeRoot(t, open(t, cfg))
+		if got := dump(t, cfg); got != want {
+			t.Fatalf("%s: what was shown to readers is lost:\n%s", disk.Origin(), got)
 		}
 	}
 }

@@ -29,7 +29,7 @@ var (
 	// must be opened again; opening recovers it.
 	ErrReadOnly = errors.New("authority is read-only after a failed sync")
 
-	// ErrForeign is returned when a lock or a journal belongs to another root.
+	// ErrForeign is returned when the journal belongs to another root.
 	ErrForeign = errors.New("belongs to another root")
 
 	// ErrCapacity is returned when an append would exceed what a reference can
@@ -59,8 +59,4 @@ func (e *RecordError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
 
 func corruptf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
-}
-
-func invalidf(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }

@@ -1,0 +1,402 @@
+// Package docs holds the documentation and the tests that keep it true.
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/gate"
+	"github.com/writ-authority/writ/gitrepo/gitrepotest"
+	"github.com/writ-authority/writ/internal/cli"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	gitrepotest.Isolate()
+	os.Exit(m.Run())
+}
+
+// member is one row of a table in cli-json.md.
+type member struct {
+	typ      string // string, integer, boolean, any, or the name of another table
+	array    bool
+	optional bool
+}
+
+// contract is what cli-json.md says: the members of each document and object.
+type contract map[string]map[string]member
+
+var (
+	heading = regexp.MustCompile("^### `([a-z0-9.-]+)`$")
+	row     = regexp.MustCompile("^\\| `([a-z0-9_]+)(\\?)?` \\| `?([a-z-]+)`?(\\[\\])? \\| .*\\|$")
+)
+
+func readContract(t *testing.T) contract {
+	t.Helper()
+	text, err := os.ReadFile("cli-json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := contract{}
+	name := ""
+	for _, line := range strings.Split(string(text), "\n") {
+		if strings.HasPrefix(line, "#") {
+			name = ""
+		}
+		if m := heading.FindStringSubmatch(line); m != nil {
+			name = m[1]
+			c[name] = map[string]member{}
+			continue
+		}
+		if name == "" || !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		m := row.FindStringSubmatch(line)
+		if m == nil {
+			t.Fatalf("cli-json.md, %s: the row %q is malformed", name, line)
+		}
+		c[name][m[1]] = member{typ: m[3], array: m[4] != "", optional: m[2] != ""}
+	}
+	return c
+}
+
+// TestJSONContractNamesEveryMember compares the tables with the Go types that the
+// documents are made from, in both directions.
+func TestJSONContractNamesEveryMember(t *testing.T) {
+	t.Parallel()
+	c := readContract(t)
+	delete(c["writ.gate.v1"], "history") // added by writ show
+	for _, x := range []struct {
+		table string
+		value any
+	}{
+		{"writ.gate.v1", gate.Report{}},
+		{"change-history", gate.History{}},
+		{"open-change", gate.OpenChange{}},
+		{"health", gate.Health{}},
+		{"record-layout", record.Layout{}},
+		{"payload-file", record.PayloadFiles()[0]},
+		{"record", record.Dumped{}},
+	} {
+		c.compare(t, x.table, reflect.TypeOf(x.value))
+	}
+	delete(c["writ.diffstat.v1"], "schema") // added by the command
+	c.compare(t, "writ.diffstat.v1", reflect.TypeOf(gate.Diffstat{}))
+}
+
+func (c contract) compare(t *testing.T, table string, typ reflect.Type) {
+	t.Helper()
+	said, ok := c[table]
+	if !ok {
+		t.Errorf("cli-json.md has no table %s", table)
+		return
+	}
+	seen := map[string]bool{}
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		tag, ok := f.Tag.Lookup("json")
+		if !ok || !f.IsExported() {
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		seen[name] = true
+		m, ok := said[name]
+		if !ok {
+			t.Errorf("cli-json.md, %s: the member %s is missing", table, name)
+			continue
+		}
+		if want := strings.Contains(options, "omitempty"); m.optional != want {
+			t.Errorf("cli-json.md, %s: %s is optional: %v, in the program: %v", table, name, m.optional, want)
+		}
+		ft := f.Type
+		for ft.Kind() == reflect.Pointer || ft.Kind() == reflect.Slice {
+			if (ft.Kind() == reflect.Slice) != m.array && ft.Kind() == reflect.Slice {
+				t.Errorf("cli-json.md, %s: %s is an array", table, name)
+			}
+			ft = ft.Elem()
+		}
+		if ft.Kind() == reflect.Struct {
+			c.compare(t, m.typ, ft)
+		} else if want := jsonType(ft); m.typ != want {
+			t.Errorf("cli-json.md, %s: %s is %s, in the program %s", table, name, m.typ, want)
+		}
+	}
+	for name := range said {
+		if !seen[name] {
+			t.Errorf("cli-json.md, %s: the program knows no member %s", table, name)
+		}
+	}
+}
+
+func jsonType(t reflect.Type) string {
+	if _, ok := reflect.Zero(t).Interface().(interface{ MarshalText() ([]byte, error) }); ok {
+		return "string"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Interface:
+		return "any"
+	}
+	return "integer"
+}
+
+// TestJSONContractNamesEveryErrorCode compares the table of error codes with the
+// one of the program.
+func TestJSONContractNamesEveryErrorCode(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../internal/cli/exit.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("cli-json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exits := map[string]string{}
+	for _, m := range regexp.MustCompile(`(exit[A-Z]\w+)\s+= (\d+)`).FindAllStringSubmatch(string(source), -1) {
+		exits[m[1]] = m[2]
+	}
+	codes := regexp.MustCompile(`, (exit[A-Z]\w+), "(\w+)"\}`).FindAllStringSubmatch(string(source), -1)
+	if len(codes) < 20 {
+		t.Fatalf("found %d error codes in exit.go; the test no longer understands the file", len(codes))
+	}
+	for _, m := range codes {
+		if m[2] == "blocked" {
+			continue // a report says it
+		}
+		if want := fmt.Sprintf("| `%s` | %s |", m[2], exits[m[1]]); !bytes.Contains(text, []byte(want)) {
+			t.Errorf("cli-json.md has no row %s", want)
+		}
+	}
+}
+
+// observer validates documents against the contract and remembers which members
+// occurred.
+type observer struct {
+	c     contract
+	paths map[string]bool
+}
+
+func (o *observer) look(t *testing.T, path, table string, value any) {
+	t.Helper()
+	said, ok := o.c[table]
+	if !ok {
+		t.Errorf("cli-json.md has no table %s, for %s", table, path)
+		return
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		t.Errorf("%s is %T, expected an object", path, value)
+		return
+	}
+	for name, v := range object {
+		m, ok := said[name]
+		if !ok {
+			t.Errorf("%s: the member %s is not documented", path, name)
+			continue
+		}
+		at := path + "." + name
+		list := []any{v}
+		if m.array {
+			at += "[]"
+			if list, ok = v.([]any); !ok {
+				t.Errorf("%s is %T, expected an array", at, v)
+				continue
+			}
+		}
+		for _, v := range list {
+			o.value(t, at, m.typ, v)
+		}
+		o.paths[at+" "+m.typ] = true
+	}
+	for name, m := range said {
+		if _, ok := object[name]; !ok && !m.optional {
+			t.Errorf("%s: the member %s is missing", path, name)
+		}
+	}
+}
+
+func (o *observer) value(t *testing.T, path, typ string, v any) {
+	t.Helper()
+	ok := true
+	switch typ {
+	case "any":
+	case "string":
+		_, ok = v.(string)
+	case "boolean":
+		_, ok = v.(bool)
+	case "integer":
+		var n json.Number
+		if n, ok = v.(json.Number); ok {
+			_, err := n.Int64()
+			ok = err == nil
+		}
+	default:
+		o.look(t, path, typ, v)
+	}
+	if !ok {
+		t.Errorf("%s is %v, expected %s", path, v, typ)
+	}
+}
+
+// TestJSONContract runs every command on a small repository. Each document must
+// have the members that cli-json.md promises, no other ones, and each with its
+// type; testdata/cli-json.golden lists those that occur here.
+func TestJSONContract(t *testing.T) {
+	t.Parallel()
+	o := &observer{c: readContract(t), paths: map[string]bool{}}
+	repo := gitrepotest.New(t)
+	run := func(schema string, exit int, args ...string) map[string]any {
+		t.Helper()
+		var out, errw bytes.Buffer
+		code := cli.Main(append([]string{"--repo", repo.Dir, "--json"}, args...), strings.NewReader(""), &out, &errw)
+		if code != exit {
+			t.Fatalf("writ %s: exit %d, expected %d\n%s%s", strings.Join(args, " "), code, exit, out.String(), errw.String())
+		}
+		d := json.NewDecoder(&out)
+		d.UseNumber()
+		var doc map[string]any
+		if err := d.Decode(&doc); err != nil {
+			t.Fatalf("writ %s: %v", strings.Join(args, " "), err)
+		}
+		if d.More() {
+			t.Errorf("writ %s: more than one document", strings.Join(args, " "))
+		}
+		if doc["schema"] != schema {
+			t.Errorf("writ %s: schema %v, expected %s", strings.Join(args, " "), doc["schema"], schema)
+		}
+		o.look(t, schema, schema, doc)
+		return doc
+	}
+	outcome := func(want string, exit int, args ...string) {
+		t.Helper()
+		doc := run("writ.gate.v1", exit, append([]string{"gate", "--land"}, args...)...)
+		if land, _ := doc["land"].(map[string]any); land["outcome"] != want {
+			t.Errorf("writ gate --land: %v, expected %s", doc["land"], want)
+		}
+	}
+
+	run("writ.error.v1", 3, "status")
+	repo.Write("Makefile", "test:\n\ttest ! -e broken\n")
+	run("writ.init.v1", 0, "init")
+	run("writ.error.v1", 2, "init")
+	repo.Git("add", "--all")
+	repo.Git("commit", "--quiet", "--message", "Begin")
+	repo.Git("branch", "--move", "main")
+	repo.Git("switch", "--quiet", "--create", "work")
+	repo.Commit(map[string]string{"broken": "", "a.txt": "one\n"}, "Break it")
+	outcome("CI_BLOCKED", 1)
+	run("writ.error.v1", 2, "gate", "--no-such-flag")
+	repo.Git("rm", "--quiet", "broken")
+	repo.Commit(map[string]string{"writ.yaml": "version: 1\npolicy:\n  require_lint: true\n"}, "Repair it")
+	run("writ.gate.v1", 0, "gate", "--author-mode", "human_with_ai_assist")
+	run("writ.gate.v1", 0, "attest", "--require-lint", "--require-review")
+	run("writ.gate.v1", 0, "review", "request-changes", "-m", "Why?", "--actor", "Grace <grace@example.org>")
+	outcome("REVIEW_BLOCKED", 1)
+	run("writ.gate.v1", 0, "review", "approve", "--actor", "Grace <grace@example.org>")
+	outcome("POLICY_BLOCKED", 1)
+	run("writ.gate.v1", 0, "waiver", "add", "lint", "--reason", "There is no linter.", "--expires", "72h")
+	run("writ.waivers.v1", 0, "waiver", "list")
+	run("writ.diffstat.v1", 0, "patchset", "diffstat")
+	run("writ.status.v1", 0, "status")
+
+	lock := filepath.Join(repo.Dir, ".git", "refs", "heads", "main.lock")
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	outcome("TARGET_UPDATE_FAILED", 1)
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	outcome("landed", 0)
+	outcome("already_landed", 0, "--base", "HEAD~2")
+
+	repo.Commit(map[string]string{"a.txt": "two\n"}, "Change a")
+	repo.Git("switch", "--quiet", "main")
+	repo.Commit(map[string]string{"b.txt": "moved\n"}, "Move")
+	repo.Git("switch", "--quiet", "work")
+	run("writ.gate.v1", 1, "gate")
+	run("writ.gate.v1", 0, "waiver", "add", "lint", "--reason", "There is no linter.")
+	outcome("BASE_STALE", 1)
+	repo.Git("switch", "--quiet", "main")
+	repo.Commit(map[string]string{"a.txt": "three\n"}, "Change a otherwise")
+	repo.Git("switch", "--quiet", "work")
+	outcome("CONFLICT", 1)
+	repo.Git("branch", "--move", "main", "elsewhere")
+	outcome("TARGET_UNUSABLE", 1, "--base", "elsewhere")
+	repo.Git("branch", "--move", "elsewhere", "main")
+
+	run("writ.gate.v1", 0, "show")
+	run("writ.log.v1", 0, "log")
+	run("writ.doctor.v1", 0, "doctor")
+	run("writ.db-layout.v1", 0, "db", "layout")
+	authority := filepath.Join(repo.Dir, ".git", "writ", "generations", "1", "repositories", "4")
+	run("writ.db-dump.v1", 0, "db", "dump", filepath.Join(authority, "patchset.bin"))
+	damaged := filepath.Join(t.TempDir(), "patchset.bin")
+	bad, err := os.ReadFile(filepath.Join(authority, "patchset.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 4; i < 60; i++ {
+		bad[i] = 0xff
+	}
+	if err := os.WriteFile(damaged, append(bad, 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("writ.db-dump.v1", 0, "db", "dump", damaged)
+	o.golden(t)
+}
+
+func (o *observer) golden(t *testing.T) {
+	t.Helper()
+	var lines []string
+	for p := range o.paths {
+		lines = append(lines, p)
+	}
+	sort.Strings(lines)
+	got := strings.Join(lines, "\n") + "\n"
+	path := filepath.Join("testdata", "cli-json.golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got == string(want) {
+		return
+	}
+	old := strings.Split(strings.TrimSpace(string(want)), "\n")
+	for _, l := range old {
+		if !slices.Contains(lines, l) {
+			t.Errorf("no longer there: %s", l)
+		}
+	}
+	for _, l := range lines {
+		if !slices.Contains(old, l) {
+			t.Errorf("new: %s", l)
+		}
+	}
+	t.Error("run go test ./docs -update if that is intended")
+}

@@ -148,15 +148,7 @@ func (d *detection) python() error {
 	if !ok || err != nil {
 		return err
 	}
-	pytest := tomlTable(project, "tool.pytest") || d.anyOf("pytest.ini", "conftest.py")
-	if !pytest && d.anyOf("tests") {
-		_, file, err := d.tree.Read("tests")
-		if err != nil {
-			return err
-		}
-		pytest = !file
-	}
-	if pytest {
+	if tomlTable(project, "tool.pytest") || d.anyOf("pytest.ini", "conftest.py", "tests") {
 		d.add("pytest", KindTests, "python3 -m pytest")
 	} else {
 		d.add("unittest", KindTests, "python3 -m unittest discover")

@@ -50,7 +50,6 @@ func TestDetect(t *testing.T) {
 		{"python", files{"pyproject.toml": "[project]\n"}, "unittest tests python3 -m unittest discover"},
 		{"pytest by table", files{"pyproject.toml": "[tool.pytest.ini_options]\n"}, "pytest tests python3 -m pytest"},
 		{"pytest by folder", files{"pyproject.toml": "", "tests/test_a.py": ""}, "pytest tests python3 -m pytest"},
-		{"tests is a file", files{"pyproject.toml": "", "tests": ""}, "unittest tests python3 -m unittest discover"},
 		{"pytest by file", files{"pyproject.toml": "", "pytest.ini": ""}, "pytest tests python3 -m pytest"},
 		{"ruff by table", files{"pyproject.toml": "[tool.ruff.lint]\n"}, "ruff lint ruff check\nunittest tests python3 -m unittest discover"},
 		{"ruff by file", files{"pyproject.toml": "", "ruff.toml": ""}, "ruff lint ruff check\nunittest tests python3 -m unittest discover"},
@@ -96,8 +95,8 @@ func TestDetect(t *testing.T) {
 
 func TestDetectReportsWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	all := files{"go.mod": "", "package.json": "{}", "Cargo.toml": "", "pyproject.toml": "", "tests/x": "", "Makefile": ""}
-	for _, path := range []string{"", "go.mod", "package.json", "Cargo.toml", "pyproject.toml", "tests", "Makefile"} {
+	all := files{"go.mod": "", "package.json": "{}", "Cargo.toml": "", "pyproject.toml": "", "Makefile": ""}
+	for _, path := range []string{"", "go.mod", "package.json", "Cargo.toml", "pyproject.toml", "Makefile"} {
 		if _, err := suite.Detect(broken{all, path}); !errors.Is(err, errBroken) {
 			t.Errorf("%q unreadable: %v", path, err)
 		}

@@ -106,6 +106,17 @@ func newSide(name string, tree Tree) (side, error) {
 			return s, nil
 		}
 	}
+	if !ok {
+		// What is no regular file must not pass for a file that was never there.
+		names, err := tree.List()
+		if err != nil {
+			return side{}, fmt.Errorf("list the %s tree: %w", name, err)
+		}
+		if slices.Contains(names, FileName) {
+			return side{}, fmt.Errorf("%s of the %s tree can't be used:\n%w", FileName, name,
+				&ConfigError{File: FileName, Message: "it is a folder, a symbolic link or a submodule, not a regular file"})
+		}
+	}
 	s.detected = true
 	if s.suites, err = Detect(tree); err != nil {
 		return side{}, fmt.Errorf("detect the suites of the %s tree: %w", name, err)

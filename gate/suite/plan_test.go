@@ -160,6 +160,7 @@ func TestResolveNamesTheSide(t *testing.T) {
 		{bad, good, "writ.yaml of the base tree can't be used:\nwrit.yaml:2:1: unknown member"},
 		{good, bad, "writ.yaml of the head tree can't be used:\nwrit.yaml:2:1: unknown member"},
 		{nil, bad, "writ.yaml of the head tree can't be used"},
+		{files{"writ.yaml/x": ""}, good, "writ.yaml of the base tree can't be used:\nwrit.yaml: it is a folder"},
 	} {
 		_, err := suite.Resolve(tc.base, tc.head, 0)
 		if !errors.Is(err, suite.ErrConfig) || !strings.HasPrefix(err.Error(), tc.want) {
@@ -172,6 +173,7 @@ func TestResolveNamesTheSide(t *testing.T) {
 	}{
 		{broken{good, "writ.yaml"}, good, "read writ.yaml of the base tree"},
 		{good, broken{good, "writ.yaml"}, "read writ.yaml of the head tree"},
+		{good, broken{files{}, ""}, "list the head tree"},
 		{good, broken{good, ""}, "detect the suites of the head tree"},
 	} {
 		_, err := suite.Resolve(tc.base, tc.head, 0)

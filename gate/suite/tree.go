@@ -4,7 +4,8 @@ package suite
 type Tree interface {
 	// List returns the names at the top of the tree, folders included.
 	List() ([]string, error)
-	// Read returns the content of a file. ok is false if there is no regular
-	// file of that path, for instance if it is a folder.
+	// Read returns the content of a file. ok is false if there is nothing at
+	// that path, or something else than a regular file: a folder, a symbolic
+	// link, a submodule.
 	Read(path string) (data []byte, ok bool, err error)
 }

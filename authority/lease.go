@@ -145,7 +145,11 @@ func readReplica(fsys vfs.FS, path string, repository uint32, epoch uint64) (*re
 		e, ok := decodeLease(b)
 		return e, ok && e.repository == repository
 	}
-	for at := sectorSize; at+2*sectorSize <= len(raw); at += 2 * sectorSize {
+	if tail := (len(raw) - sectorSize) % (2 * sectorSize); tail != 0 {
+		// A slot that was cut reads as it will once the file is extended.
+		raw = append(raw, make([]byte, 2*sectorSize-tail)...)
+	}
+	for at := sectorSize; at < len(raw); at += 2 * sectorSize {
 		a, okA := decode(raw[at : at+sectorSize])
 		b, okB := decode(raw[at+sectorSize : at+2*sectorSize])
 		switch {

@@ -59,8 +59,8 @@ type LandSpec struct {
 }
 
 // BeginLand records a running Land of the selected Patchset, whose latest decision
-// must be current and pass or waived, onto a Line that stands on PreTarget. It
-// must be committed before the branch moves. One Land runs at a time: an
+// must be current and pass or waived and to which nobody objects, onto a Line that
+// stands on PreTarget. It must be committed before the branch moves. One Land runs at a time: an
 // interrupted one is finished or failed first.
 func (tx *Tx) BeginLand(s LandSpec) (index uint32, err error) {
 	p, c, err := tx.selected(s.Patchset)
@@ -78,6 +78,13 @@ func (tx *Tx) BeginLand(s LandSpec) (index uint32, err error) {
 	}
 	if d == nil || p.Meta.EvaluationPending() || d.Kind() != record.DecisionKindPass && d.Kind() != record.DecisionKindWaived {
 		return 0, statef("%s has no current decision that lets it land", p.ID)
+	}
+	reviews, err := tx.Reviews(&p)
+	if err != nil {
+		return 0, err
+	}
+	if objections := stand(reviews).objections; len(objections) > 0 {
+		return 0, statef("%s objects to %s", objections[0].Actor, p.ID)
 	}
 	line, err := tx.Line(s.TargetLine)
 	if err != nil {

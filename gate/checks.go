@@ -59,7 +59,7 @@ func (w *Workspace) check(ctx context.Context, rec *recorded, rl *rules, o *Opti
 				return err
 			}
 			active := job != nil && !job.State.Terminal()
-			if !active && !enqueue && (p.CICompletedAt != 0 || out.attached) {
+			if !active && !enqueue && p.CICompletedAt != 0 {
 				done = true
 			} else {
 				index, _, err := tx.EnqueueCI(rec.patchset)

@@ -203,14 +203,7 @@ func (x explainer) suite(c record.PolicyCheck) (why, next string) {
 		if r.ID != s.ID {
 			continue
 		}
-		switch {
-		case r.TimedOut:
-			why += fmt.Sprintf(" ran into its time limit of %s", s.Timeout)
-		case got == record.CIStatusError:
-			why += fmt.Sprintf(" could not be run (exit %d)", r.ExitCode)
-		default:
-			why += fmt.Sprintf(" failed (exit %d)", r.ExitCode)
-		}
+		why += ": " + r.Reason
 		next = "see " + r.Log
 	}
 	if !s.Blocking {

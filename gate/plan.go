@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/writ-authority/writ/authority"
@@ -26,8 +27,13 @@ func (t tree) List() ([]string, error) {
 	return names, err
 }
 
+// Read finds nothing where a folder or a symbolic link is.
 func (t tree) Read(path string) ([]byte, bool, error) {
-	return t.git.ReadFile(t.ctx, t.id, path, suite.MaxFile)
+	b, ok, err := t.git.ReadFile(t.ctx, t.id, path, suite.MaxFile)
+	if errors.Is(err, gitrepo.ErrNotRegular) {
+		return nil, false, nil
+	}
+	return b, ok, err
 }
 
 // rules is what a Patchset is judged by besides its records: flags and suites as

@@ -36,10 +36,12 @@ func (a *app) initFile() *cobra.Command {
 				return gitrepo.ErrBare
 			}
 			path := filepath.Join(top, suite.FileName)
-			cfg := suite.Config{Version: 1, HasSuites: true}
+			cfg := suite.Config{Version: 1}
 			if cfg.Suites, err = suite.Detect(directory(top)); err != nil {
 				return err
 			}
+			// An empty list would turn detection off for good.
+			cfg.HasSuites = len(cfg.Suites) > 0
 			flag := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 			if force {
 				flag = os.O_WRONLY | os.O_CREATE | os.O_TRUNC

@@ -1,0 +1,449 @@
+package authority_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/writ-authority/writ/authority"
+	"github.com/writ-authority/writ/authority/authoritytest"
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
+)
+
+// TestRollback: an error after any verb leaves no trace of it.
+func TestRollback(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	p := b.Publish()
+	q := landable(b)
+	queued := enqueue(b, p.Patchset)
+	running := claim(b, enqueue(b, b.Publish().Patchset))
+	lost := claim(b, enqueue(b, b.Publish().Patchset))
+	if err := os.Remove(leaseFile(b)); err != nil {
+		t.Fatal(err)
+	}
+	b.Update(func(tx *authority.Tx) error { _, err := tx.LoseLease(running.Job); return err })
+	b.Clock.Advance(15e9)
+	running = claim(b, running.Job)
+	var land uint32
+	b.Update(func(tx *authority.Tx) (err error) {
+		if err := tx.SetLineHead(q.Main, q.Base); err != nil {
+			return err
+		}
+		land, err = begin(tx, q)
+		return err
+	})
+	second := b.Next(b.Publish())
+	var ann uint32
+	b.Update(func(tx *authority.Tx) (err error) { ann, err = tx.EnsureActor("ann", ""); return err })
+
+	verbs := map[string]func(*authority.Tx) error{
+		"OpenTask": func(tx *authority.Tx) error { _, err := tx.OpenTask("t", "i"); return err },
+		"OpenChange": func(tx *authority.Tx) error {
+			_, err := tx.OpenChange(p.Task, "c", p.Main, record.RefTo(p.Base))
+			return err
+		},
+		"Publish": func(tx *authority.Tx) error {
+			_, err := tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Base, Revision: p.Revision, Summary: "s"})
+			return err
+		},
+		"SelectPatchset": func(tx *authority.Tx) error { return tx.SelectPatchset(second.Patchset - 1) },
+		"EnsureActor":    func(tx *authority.Tx) error { _, err := tx.EnsureActor("bob", ""); return err },
+		"EnsureLine":     func(tx *authority.Tx) error { _, err := tx.EnsureLine("bob"); return err },
+		"SetLineHead":    func(tx *authority.Tx) error { return tx.SetLineHead(p.Main, p.Revision) },
+		"AddSnapshot": func(tx *authority.Tx) error {
+			_, err := tx.AddSnapshot(authoritytest.Snapshot(1, p.Main))
+			return err
+		},
+		"AddReview": func(tx *authority.Tx) error {
+			_, err := tx.AddReview(authority.ReviewSpec{Patchset: p.Patchset, Action: record.ReviewActionApprove, Actor: ann})
+			return err
+		},
+		"Attest": func(tx *authority.Tx) error {
+			_, err := tx.Attest(authority.AttestSpec{Patchset: p.Patchset})
+			return err
+		},
+		"Waive": func(tx *authority.Tx) error {
+			_, err := tx.Waive(authority.WaiverSpec{Patchset: p.Patchset, Rule: record.RuleCodeLint, Reason: "r"})
+			return err
+		},
+		"Decide": func(tx *authority.Tx) error {
+			_, _, err := tx.Decide(p.Patchset, authority.PolicyInput{})
+			return err
+		},
+		"EnqueueCI":  func(tx *authority.Tx) error { _, _, err := tx.EnqueueCI(second.Patchset); return err },
+		"Claim":      func(tx *authority.Tx) error { _, err := tx.Claim(queued, authority.RequestID{1}); return err },
+		"Heartbeat":  func(tx *authority.Tx) error { _, err := tx.Heartbeat(running); return err },
+		"CompleteCI": func(tx *authority.Tx) error { _, err := tx.CompleteCI(running, authoritytest.Passed); return err },
+		"FailJob":    func(tx *authority.Tx) error { return tx.FailJob(running, true) },
+		"LoseLease":  func(tx *authority.Tx) error { _, err := tx.LoseLease(lost.Job); return err },
+		"FinishLand": func(tx *authority.Tx) error { return tx.FinishLand(land, q.Revision) },
+		"FailLand":   func(tx *authority.Tx) error { return tx.FailLand(land, record.LandFailureConflict) },
+		"BeginLand": func(tx *authority.Tx) error {
+			if err := tx.FailLand(land, record.LandFailureConflict); err != nil {
+				return err
+			}
+			if err := tx.SetLineHead(q.Main, q.Base); err != nil {
+				return err
+			}
+			_, err := begin(tx, q)
+			return err
+		},
+	}
+	root := b.Repo.Root().Dir
+	before, leases := tree(t, root), tree(t, filepath.Dir(leaseFile(b)))
+	for name, verb := range verbs {
+		for _, after := range []struct {
+			what string
+			fn   func(*authority.Tx) error
+			want error
+		}{
+			{"an error", func(*authority.Tx) error { return errStop }, errStop},
+			{"a verb's error", func(tx *authority.Tx) error { _, err := tx.Task(999); return err }, bindb.ErrNotFound},
+			{"a failed preparation", func(tx *authority.Tx) error { tx.Prepare(func() error { return errStop }); return nil }, errStop},
+		} {
+			if strings.HasPrefix(after.what, "a failed") && (name == "Claim" || name == "Heartbeat") {
+				continue // the lease entry may be there by then, and is live for nothing
+			}
+			err := b.Repo.Update(context.Background(), func(tx *authority.Tx) error {
+				if err := verb(tx); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				return after.fn(tx)
+			})
+			if !errors.Is(err, after.want) {
+				t.Errorf("%s and then %s: %v", name, after.what, err)
+			}
+			if tree(t, root) != before || tree(t, filepath.Dir(leaseFile(b))) != leases {
+				t.Fatalf("%s left a trace although %s followed", name, after.what)
+			}
+		}
+	}
+	// And each of them works when nothing follows.
+	b.Update(verbs["Claim"])
+	b.Update(verbs["LoseLease"])
+	b.Update(verbs["CompleteCI"])
+}
+
+// TestHalfFailedVerb: fn can't commit what a verb had begun when it failed.
+func TestHalfFailedVerb(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	p := b.Publish()
+	for name, verb := range map[string]func(*authority.Tx) error{
+		"waiver without a reason": func(tx *authority.Tx) error {
+			_, err := tx.Waive(authority.WaiverSpec{Patchset: p.Patchset, Rule: record.RuleCodeLint})
+			return err
+		},
+		"patchset without a summary": func(tx *authority.Tx) error {
+			_, err := tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Base, Revision: p.Revision})
+			return err
+		},
+		"change without a title": func(tx *authority.Tx) error { _, err := tx.OpenChange(p.Task, "", p.Main, 0); return err },
+		"task without a title":   func(tx *authority.Tx) error { _, err := tx.OpenTask("", "i"); return err },
+		"line without a name":    func(tx *authority.Tx) error { _, err := tx.EnsureLine(""); return err },
+	} {
+		var verbErr error
+		err := b.Repo.Update(context.Background(), func(tx *authority.Tx) error {
+			if verbErr = verb(tx); verbErr == nil {
+				t.Errorf("%s: accepted", name)
+			}
+			return nil // fn makes nothing of it
+		})
+		if err == nil || !errors.Is(err, bindb.ErrInvalid) {
+			t.Errorf("%s: the update says %v", name, err)
+		}
+	}
+	// A refusal before the first write is no reason to give up.
+	b.Update(func(tx *authority.Tx) error {
+		if _, err := tx.Attest(authority.AttestSpec{Patchset: 999}); !errors.Is(err, bindb.ErrNotFound) {
+			t.Errorf("attest: %v", err)
+		}
+		return nil
+	})
+}
+
+func TestUnknownReferences(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	p := b.Publish()
+	for name, verb := range map[string]func(*authority.Tx) error{
+		"task of a change":     func(tx *authority.Tx) error { _, err := tx.OpenChange(9, "c", p.Main, 0); return err },
+		"line of a change":     func(tx *authority.Tx) error { _, err := tx.OpenChange(p.Task, "c", 99, 0); return err },
+		"fork of a change":     func(tx *authority.Tx) error { _, err := tx.OpenChange(p.Task, "c", p.Main, 99); return err },
+		"line of a snapshot":   func(tx *authority.Tx) error { _, err := tx.AddSnapshot(authoritytest.Snapshot(1, 99)); return err },
+		"head of a line":       func(tx *authority.Tx) error { return tx.SetLineHead(p.Main, 99) },
+		"line of a head":       func(tx *authority.Tx) error { return tx.SetLineHead(99, p.Base) },
+		"patchset of a job":    func(tx *authority.Tx) error { _, _, err := tx.EnqueueCI(99); return err },
+		"job":                  func(tx *authority.Tx) error { _, err := tx.Claim(99, authority.RequestID{}); return err },
+		"selection":            func(tx *authority.Tx) error { return tx.SelectPatchset(99) },
+		"land":                 func(tx *authority.Tx) error { return tx.FinishLand(99, p.Base) },
+		"patchset of a land":   func(tx *authority.Tx) error { _, err := tx.BeginLand(authority.LandSpec{Patchset: 99}); return err },
+		"decision":             func(tx *authority.Tx) error { _, _, err := tx.Decide(99, authority.PolicyInput{}); return err },
+		"base of a patchset":   func(tx *authority.Tx) error { return publish(tx, p.Change, 99, p.Revision) },
+		"change of a patchset": func(tx *authority.Tx) error { return publish(tx, 99, p.Base, p.Revision) },
+		"revision":             func(tx *authority.Tx) error { return publish(tx, p.Change, p.Base, 99) },
+	} {
+		if err := b.Repo.Update(context.Background(), verb); !errors.Is(err, bindb.ErrNotFound) {
+			t.Errorf("unknown %s: %v", name, err)
+		}
+	}
+}
+
+func publish(tx *authority.Tx, change, base, revision uint32) error {
+	_, err := tx.Publish(authority.PatchsetSpec{Change: change, Base: base, Revision: revision, Summary: "s"})
+	return err
+}
+
+func TestPatchsetsOfAChange(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	p := b.Publish()
+	b.Update(func(tx *authority.Tx) error {
+		for range 63 {
+			if err := publish(tx, p.Change, p.Base, p.Revision); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	wantErr(t, b.Repo, bindb.ErrCapacity, func(tx *authority.Tx) error { return publish(tx, p.Change, p.Base, p.Revision) })
+	b.View(func(v *authority.View) error {
+		if full, err := v.ChangeIsFull(p.Change); !full || err != nil {
+			t.Errorf("full: %t, %v", full, err)
+		}
+		list, err := v.Patchsets(p.Change)
+		if err != nil {
+			return err
+		}
+		if len(list) != 64 || list[0].ID.String() != "T-0001/C-01/P-01" || list[63].ID.String() != "T-0001/C-01/P-64" {
+			t.Errorf("%d patchsets", len(list))
+		}
+		if s, err := v.Summary(&list[0]); s != "Paint the widgets blue" || err != nil {
+			t.Errorf("summary %q, %v", s, err)
+		}
+		found, ok, err := v.FindPatchset(p.Base, p.Revision)
+		if !ok || found.Ordinal != 63 {
+			t.Errorf("found %s, %t", found.ID, ok)
+		}
+		if _, ok, _ := v.FindPatchset(p.Revision, p.Base); ok {
+			t.Error("found a patchset with base and revision exchanged")
+		}
+		line, ok, lineErr := v.FindLine("paint")
+		latest, ok2, lineErr2 := v.LatestOnLine(line.Index)
+		if !ok || !ok2 || latest.Ordinal != 63 {
+			t.Errorf("latest on the line: %s", latest.ID)
+		}
+		return errors.Join(err, lineErr, lineErr2)
+	})
+	// The first one was selected, and stays so.
+	if c := change(b, p.Change); c.SelectedPatchset != record.RefTo(p.Patchset) || c.ID.String() != "T-0001/C-01" || c.Title != "Paint" {
+		t.Errorf("change %+v", c)
+	}
+	// Changes end at 64 as well.
+	b.Update(func(tx *authority.Tx) error {
+		for range 63 {
+			if _, err := tx.OpenChange(p.Task, "Another", p.Main, 0); err != nil {
+				return err
+			}
+		}
+		full, err := tx.TaskIsFull(p.Task)
+		if !full {
+			t.Error("the task is not full")
+		}
+		list, err2 := tx.ChangesOf(p.Task)
+		if len(list) != 64 || list[63].ID.String() != "T-0001/C-64" {
+			t.Errorf("%d changes", len(list))
+		}
+		return errors.Join(err, err2)
+	})
+	wantErr(t, b.Repo, bindb.ErrCapacity, func(tx *authority.Tx) error {
+		_, err := tx.OpenChange(p.Task, "Too many", p.Main, 0)
+		return err
+	})
+}
+
+// TestRemovedContent: records that another writer of the format has removed are
+// passed over.
+func TestRemovedContent(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	var line, snapshot, actor uint32
+	b.Update(func(tx *authority.Tx) (err error) {
+		if line, err = tx.EnsureLine("gone"); err != nil {
+			return err
+		}
+		if actor, err = tx.EnsureActor("ann", ""); err != nil {
+			return err
+		}
+		keep, err := tx.EnsureLine("kept")
+		if err != nil {
+			return err
+		}
+		snapshot, err = tx.AddSnapshot(authoritytest.Snapshot(1, keep))
+		return err
+	})
+	hash := authoritytest.Snapshot(1, 0).Hash48
+	err := b.Repo.Root().Update(context.Background(), func(tx *bindb.Tx) error {
+		l, err := bindb.Lines.Get(tx, line)
+		if err != nil {
+			return err
+		}
+		l.Meta.SetTombstoned(true)
+		s, err := bindb.Snapshots.Get(tx, snapshot)
+		if err != nil {
+			return err
+		}
+		s.Meta.SetTombstoned(true)
+		a, err := bindb.Actors.Get(tx, actor)
+		if err != nil {
+			return err
+		}
+		a.Meta.SetTombstoned(true)
+		return errors.Join(bindb.Lines.Put(tx, line, l), bindb.Snapshots.Put(tx, snapshot, s), bindb.Actors.Put(tx, actor, a))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Update(func(tx *authority.Tx) error {
+		if list, err := tx.SnapshotsByHash(hash, 10); err != nil || len(list) != 0 {
+			t.Errorf("snapshots %v, %v", list, err)
+		}
+		again, err := tx.EnsureLine("gone")
+		if again == line {
+			t.Error("a removed line came back")
+		}
+		if other, err := tx.EnsureActor("ann", ""); err != nil || other == actor {
+			t.Errorf("a removed actor came back: %v", err)
+		}
+		for name, read := range map[string]error{
+			"line":     second(tx.Line(line)),
+			"snapshot": second(tx.Snapshot(snapshot)),
+			"actor":    second(tx.Actor(actor)),
+		} {
+			if !errors.Is(read, bindb.ErrNotFound) {
+				t.Errorf("removed %s: %v", name, read)
+			}
+		}
+		return err
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	p := landable(b)
+	ctx := context.Background()
+	err := b.Repo.Exclusive(ctx, func(s *authority.Session) error {
+		var land uint32
+		if err := s.Update(ctx, func(tx *authority.Tx) (err error) { land, err = begin(tx, p); return err }); err != nil {
+			return err
+		}
+		if err := s.Update(ctx, func(*authority.Tx) error { return errStop }); !errors.Is(err, errStop) {
+			t.Errorf("a failed update of a session: %v", err)
+		}
+		if err := s.View(func(v *authority.View) error {
+			l, err := v.RunningLand()
+			if l == nil {
+				t.Error("a session does not see its own land")
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		// The queue works in sessions, too.
+		if err := s.Update(ctx, func(tx *authority.Tx) error { return authoritytest.Run(tx, p.Patchset, authoritytest.Passed) }); err != nil {
+			return err
+		}
+		return s.Update(ctx, func(tx *authority.Tx) error { return tx.FinishLand(land, p.Revision) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// version2 is a lease replica as earlier software wrote it.
+func version2(entries ...record.LeaseReplicaEntry) []byte {
+	h := record.LeaseReplicaHeader{Version: 2, RecordSize: record.LeaseReplicaEntrySize, EntryCount: uint32(len(entries))}
+	copy(h.Magic[:], record.LeaseReplicaMagic)
+	raw := make([]byte, record.LeaseReplicaHeaderSize)
+	h.Encode(raw)
+	for _, e := range entries {
+		row := make([]byte, record.LeaseReplicaEntrySize)
+		e.Encode(row)
+		sum := sha256.Sum256(append([]byte("ait.runtime-lease-replica.entry.v2\x00"), row[:44]...))
+		e.Digest = sum
+		e.Encode(row)
+		raw = append(raw, row...)
+	}
+	return raw
+}
+
+func TestReplicaOfVersion2(t *testing.T) {
+	t.Parallel()
+	entry := func(l authority.Lease) record.LeaseReplicaEntry {
+		return record.LeaseReplicaEntry{
+			Repository: 4, Job: l.Job, Attempt: l.Attempt, Token: l.Token, HeartbeatAt: l.Heartbeat, ExpiresAt: l.ExpiresAt,
+		}
+	}
+	for name, c := range map[string]struct {
+		file func(l authority.Lease) []byte
+		held bool
+	}{
+		"whole":     {func(l authority.Lease) []byte { return version2(entry(l)) }, true},
+		"no file":   {func(authority.Lease) []byte { return nil }, false},
+		"truncated": {func(l authority.Lease) []byte { return version2(entry(l))[:90] }, false},
+		"damaged entry": {func(l authority.Lease) []byte {
+			raw := version2(entry(l))
+			raw[40] ^= 1
+			return raw
+		}, false},
+		"damaged magic": {func(l authority.Lease) []byte {
+			raw := version2(entry(l))
+			raw[0] ^= 1
+			return raw
+		}, false},
+		"twice": {func(l authority.Lease) []byte { return version2(entry(l), entry(l)) }, false},
+		"of another repository": {func(l authority.Lease) []byte {
+			e := entry(l)
+			e.Repository = 5
+			return version2(e)
+		}, false},
+		"beside another": {func(l authority.Lease) []byte {
+			e := entry(l)
+			e.Repository = 3
+			return version2(e, entry(l))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := authoritytest.Setup(t)
+			l := claim(b, enqueue(b, b.Publish().Patchset))
+			other := enqueue(b, b.Publish().Patchset)
+			if err := os.Remove(leaseFile(b)); err != nil {
+				t.Fatal(err)
+			}
+			if raw := c.file(l); raw != nil {
+				if err := os.WriteFile(filepath.Join(b.Options.Dir, "runtime", "worker-leases.bin"), raw, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// A new lease begins the new file, which must keep the old one.
+			b.Update(func(tx *authority.Tx) error { _, err := tx.Claim(other, authority.RequestID{}); return err })
+			err := b.Repo.Update(context.Background(), func(tx *authority.Tx) error {
+				_, err := tx.CompleteCI(l, authoritytest.Passed)
+				return err
+			})
+			if c.held && err != nil || !c.held && !errors.Is(err, authority.ErrLeaseLost) {
+				t.Errorf("completion: %v", err)
+			}
+		})
+	}
+}

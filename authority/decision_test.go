@@ -202,20 +202,73 @@ func TestWaiverExpires(t *testing.T) {
 	}
 }
 
+// TestProvenance links revisions to models, as other writers of the format do.
 func TestProvenance(t *testing.T) {
 	t.Parallel()
 	b := authoritytest.Setup(t)
 	p := b.Publish()
-	b.Update(func(tx *authority.Tx) error {
-		var err error
-		p.Patchset, err = tx.Publish(authority.PatchsetSpec{
+	b.Update(func(tx *authority.Tx) (err error) {
+		if p.Patchset, err = tx.Publish(authority.PatchsetSpec{
 			Change: p.Change, Base: p.Base, Revision: p.Revision, Summary: "By a machine",
 			AuthorMode: record.AuthorModeAIWithHumanReview,
-		})
-		return err
+		}); err != nil {
+			return err
+		}
+		return tx.SelectPatchset(p.Patchset)
 	})
-	if e, _ := decide(b, p.Patchset, flagProvenance); e.Decision != record.DecisionKindPending {
-		t.Errorf("without a link: %s", e.Decision)
+	link := func(snapshot uint32, model string, edit func(*record.SnapshotLink)) {
+		t.Helper()
+		err := b.Repo.Root().Update(context.Background(), func(tx *bindb.Tx) error {
+			row, err := bindb.TaskSnapshots.Get(tx, p.Task)
+			if err != nil {
+				return err
+			}
+			text := record.SnapshotLinkPayload{ModelName: model}
+			raw, err := text.Encode()
+			if err != nil {
+				return err
+			}
+			off, err := bindb.SnapshotLinkPayload.Append(tx, raw)
+			if err != nil {
+				return err
+			}
+			l := record.SnapshotLink{
+				Ordinal: row.Next, PayloadLen: uint16(len(raw)), PayloadOffset: off, Task: p.Task,
+				Snapshot: snapshot, PreviousInTask: row.Latest, CreatedAt: 1,
+			}
+			text.SetMeta(&l.Meta)
+			l.Meta.SetHasSession(true)
+			l.Meta.SetHasCheckpoint(true)
+			edit(&l)
+			index, err := bindb.SnapshotLinks.Append(tx, l)
+			if err != nil {
+				return err
+			}
+			row.Latest, row.Count, row.Next = record.RefTo(index), row.Count+1, row.Next+1
+			return bindb.TaskSnapshots.Put(tx, p.Task, row)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	as := func(*record.SnapshotLink) {}
+	for _, step := range []struct {
+		name string
+		link func()
+		want record.DecisionKind
+	}{
+		{"no link", func() {}, record.DecisionKindPending},
+		{"of the base", func() { link(p.Base, "m", as) }, record.DecisionKindPending},
+		{"without a model", func() { link(p.Revision, "", as) }, record.DecisionKindPending},
+		{"without a session", func() { link(p.Revision, "m", func(l *record.SnapshotLink) { l.Meta.SetHasSession(false) }) }, record.DecisionKindPending},
+		{"without a checkpoint", func() { link(p.Revision, "m", func(l *record.SnapshotLink) { l.Meta.SetHasCheckpoint(false) }) }, record.DecisionKindPending},
+		{"removed", func() { link(p.Revision, "m", func(l *record.SnapshotLink) { l.Meta.SetTombstoned(true) }) }, record.DecisionKindPending},
+		{"whole", func() { link(p.Revision, "m", as) }, record.DecisionKindPass},
+	} {
+		step.link()
+		if e, _ := decide(b, p.Patchset, flagProvenance); e.Decision != step.want {
+			t.Errorf("%s: %s, want %s", step.name, e.Decision, step.want)
+		}
 	}
 }
 

@@ -16,6 +16,10 @@ var (
 	// written. Nothing in it is touched.
 	ErrNewerFormat = errors.New("written by a newer version")
 
+	// ErrUnsuitable is returned for a data directory that is a symbolic link or
+	// lies on a network file system.
+	ErrUnsuitable = errors.New("unsuitable data directory")
+
 	// ErrNotActive is returned for new work on a Repository that is retiring
 	// or purged.
 	ErrNotActive = errors.New("repository is not active")

@@ -136,6 +136,9 @@ func Create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 }
 
 func create(ctx context.Context, o Options, name string, flags record.PolicyFlags) error {
+	if err := suitable(o); err != nil {
+		return err
+	}
 	if err := vfs.MkdirAll(o.FS, o.Dir, 0o700); err != nil {
 		return err
 	}
@@ -197,8 +200,10 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 		})
 	})
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
+	for _, err := range errs {
+		if err != nil {
+			return err // the others have the same cause
+		}
 	}
 	for _, dir := range []string{repos, gen, filepath.Dir(gen), o.Dir} {
 		if err := o.FS.SyncDir(dir); err != nil {
@@ -269,6 +274,9 @@ func readDir(fsys vfs.FS, dir string) ([]vfs.Info, error) {
 // none, ErrNewerFormat, or one of package bindb's.
 func Open(ctx context.Context, o Options) (*Authority, error) {
 	o = o.withDefaults()
+	if err := suitable(o); err != nil {
+		return nil, err
+	}
 	a, err := readActive(o)
 	if err != nil {
 		return nil, err
@@ -279,6 +287,25 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 		return nil, err
 	}
 	return au, nil
+}
+
+// suitable refuses a data directory whose locks or syncs cannot be relied on.
+func suitable(o Options) error {
+	info, err := o.FS.Lstat(o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && !info.Mode.IsDir() {
+		return fmt.Errorf("%w: %s is not a real directory", ErrUnsuitable, o.Dir)
+	}
+	if o.FS != vfs.OS {
+		return nil
+	}
+	kind, remote, err := vfs.Network(o.Dir)
+	if err == nil && remote {
+		err = fmt.Errorf("%w: %s lies on a network file system (%s)", ErrUnsuitable, o.Dir, kind)
+	}
+	return err
 }
 
 func readActive(o Options) (active, error) {

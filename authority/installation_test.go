@@ -145,8 +145,8 @@ func TestCreateWaitsNoLongerThanAllowed(t *testing.T) {
 	}
 }
 
-// TestInterruptedCreation kills the creating process before each of its steps; the
-// next one must succeed on what is left, after a power cut as well.
+// TestInterruptedCreation kills the creating process before many of its steps; the
+// next one must succeed on what is left.
 func TestInterruptedCreation(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

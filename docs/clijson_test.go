@@ -23,7 +23,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// TestMain makes the test binary the program writ when it is called so.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "writ" {
+		os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
 	flag.Parse()
 	gitrepotest.Isolate()
 	os.Exit(m.Run())

@@ -203,7 +203,11 @@ func (x explainer) suite(c record.PolicyCheck) (why, next string) {
 		if r.ID != s.ID {
 			continue
 		}
-		why += ": " + r.Reason
+		verdict := "failed"
+		if got == record.CIStatusError {
+			verdict = "gave no verdict"
+		}
+		why += " " + verdict + ": " + r.Reason
 		next = "see " + r.Log
 	}
 	if !s.Blocking {

@@ -61,6 +61,7 @@ var codes = []struct {
 	{gitrepo.ErrBare, exitUsage, "bare"},
 	{gitrepo.ErrNoGit, exitUnavailable, "no_git"},
 	{gitrepo.ErrOldGit, exitUnavailable, "old_git"},
+	{authority.ErrUnsuitable, exitUsage, "unsuitable_directory"},
 	{authority.ErrNoAuthority, exitNotFound, "no_authority"},
 	{bindb.ErrNotFound, exitNotFound, "not_found"},
 	{authority.ErrLeaseHeld, exitConflict, "lease_held"},
@@ -104,6 +105,7 @@ func adviceOf(err error) string {
 		advice string
 	}{
 		{authority.ErrNoAuthority, "run `writ gate` to make it"},
+		{authority.ErrUnsuitable, "choose a real directory on a local disk with --data"},
 		{bindb.ErrBusy, "another command is writing; try again"},
 		{syscall.ENOSPC, "make room on the disk; nothing that was recorded is lost"},
 		{syscall.EROFS, "the file system is read-only; choose another data directory with --data"},

@@ -1,0 +1,193 @@
+package authority_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/writ-authority/writ/authority"
+	"github.com/writ-authority/writ/bindb/record"
+)
+
+// A change from its first patchset to its land.
+func Example() {
+	dir, err := os.MkdirTemp("", "writ")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	a, err := authority.Create(ctx, authority.Options{Dir: dir}, "widgets", authority.DefaultFlags)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	repo, err := a.Repository(ctx, authority.FirstRepository)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// Publish a patchset and queue its checks.
+	var main, base, revision, patchset, job uint32
+	var lease authority.Lease
+	err = repo.Update(ctx, func(tx *authority.Tx) error {
+		task, err := tx.OpenTask("Paint the widgets", "They are grey.")
+		if err != nil {
+			return err
+		}
+		if main, err = tx.EnsureLine(authority.MainLine); err != nil {
+			return err
+		}
+		if base, err = tx.AddSnapshot(authority.SnapshotSpec{Hash48: 1, Line: main, Files: 1}); err != nil {
+			return err
+		}
+		if revision, err = tx.AddSnapshot(authority.SnapshotSpec{Hash48: 2, Line: main, Files: 2}); err != nil {
+			return err
+		}
+		change, err := tx.OpenChange(task, "Blue", main, record.RefTo(base))
+		if err != nil {
+			return err
+		}
+		patchset, err = tx.Publish(authority.PatchsetSpec{Change: change, Base: base, Revision: revision, Summary: "Paint them blue"})
+		if err != nil {
+			return err
+		}
+		if job, _, err = tx.EnqueueCI(patchset); err != nil {
+			return err
+		}
+		lease, err = tx.Claim(job, authority.RequestID{1})
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// The suites run here, without any lock. Then the evidence decides.
+	var land uint32
+	err = repo.Update(ctx, func(tx *authority.Tx) error {
+		_, err := tx.CompleteCI(lease, authority.Evidence{
+			Selected: 1, Results: 1, Overall: record.CIStatusPass, Tests: record.CIStatusPass,
+		})
+		if err != nil {
+			return err
+		}
+		e, d, err := tx.Decide(patchset, authority.PolicyInput{Flags: repo.Info().PolicyFlags})
+		if err != nil {
+			return err
+		}
+		fmt.Println(d.ID, e.Decision, e.Landable())
+		if err := tx.SetLineHead(main, base); err != nil {
+			return err
+		}
+		land, err = tx.BeginLand(authority.LandSpec{Patchset: patchset, TargetLine: main, PreTarget: base})
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// The branch moves here.
+	err = repo.Update(ctx, func(tx *authority.Tx) error {
+		if err := tx.FinishLand(land, revision); err != nil {
+			return err
+		}
+		l, err := tx.Land(land)
+		fmt.Println(l.ID, l.Meta.Status())
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// T-0001/C-01/P-01/K-01 pass true
+	// T-0001/C-01/L-01 succeeded
+}
+
+// Why a patchset may not land yet.
+func ExampleEvaluate() {
+	var f authority.Facts
+	in := authority.PolicyInput{
+		Flags:  authority.DefaultFlags,
+		Suites: []authority.SuiteRow{{Blocking: true}},
+	}
+	e := authority.Evaluate(in, f)
+	fmt.Println(e.Decision)
+	for _, c := range e.Checks {
+		if c.Status == record.CheckStatusPending {
+			fmt.Println(c.Kind)
+		}
+	}
+	// Output:
+	// pending
+	// tests
+	// ci_patchset_suite
+}
+
+// A holder that died is found by the expiry of its lease.
+func ExampleTx_LoseLease() {
+	dir, err := os.MkdirTemp("", "writ")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	now := time.Unix(1_700_000_000, 0)
+	a, err := authority.Create(ctx, authority.Options{Dir: dir, Clock: func() time.Time { return now }}, "widgets", 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	repo, err := a.Repository(ctx, authority.FirstRepository)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var job uint32
+	err = repo.Update(ctx, func(tx *authority.Tx) error {
+		line, err := tx.EnsureLine("main")
+		if err != nil {
+			return err
+		}
+		s, err := tx.AddSnapshot(authority.SnapshotSpec{Line: line})
+		if err != nil {
+			return err
+		}
+		task, err := tx.OpenTask("Title", "Intent")
+		if err != nil {
+			return err
+		}
+		change, err := tx.OpenChange(task, "Title", line, 0)
+		if err != nil {
+			return err
+		}
+		p, err := tx.Publish(authority.PatchsetSpec{Change: change, Base: s, Revision: s, Summary: "Nothing"})
+		if err != nil {
+			return err
+		}
+		if job, _, err = tx.EnqueueCI(p); err != nil {
+			return err
+		}
+		_, err = tx.Claim(job, authority.RequestID{1})
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		err = repo.Update(ctx, func(tx *authority.Tx) error {
+			j, err := tx.LoseLease(job)
+			if err == nil {
+				fmt.Println(j.State, j.Error, "after", uint64(j.AvailableAt-tx.Now()), "seconds")
+			}
+			return err
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+		now = now.Add(time.Minute)
+	}
+	// Output:
+	// job 4/0: lease is held until 2023-11-14T22:14:20Z
+	// queued lease_expired after 15 seconds
+}

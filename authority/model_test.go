@@ -32,8 +32,7 @@ type (
 		passed         bool
 		reviews        int
 		decisions      []record.DecisionKind
-		flags          record.PolicyFlags // of the latest decision
-		stale          bool               // input came after the latest decision
+		stale          bool // input came after the latest decision
 	}
 	modelJob struct {
 		patchset  uint32

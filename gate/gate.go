@@ -12,6 +12,8 @@ import (
 // Options say what to gate and how.
 type Options struct {
 	RangeOptions
+	// Range is what FindRange gave for RangeOptions; nil to have it found.
+	Range *Range
 	// Task is the title of a Task that has to be opened; "" for the subject of
 	// the first commit.
 	Task string
@@ -33,9 +35,12 @@ type Options struct {
 // Run is the main job: record the range, run its checks, decide, explain, and land
 // if asked to. A Patchset that may not land is a Report, not an error.
 func (w *Workspace) Run(ctx context.Context, o Options) (*Report, error) {
-	r, err := w.FindRange(ctx, o.RangeOptions)
-	if err != nil {
-		return nil, err
+	r := o.Range
+	if r == nil {
+		var err error
+		if r, err = w.FindRange(ctx, o.RangeOptions); err != nil {
+			return nil, err
+		}
 	}
 	rl, err := w.rules(ctx, r.Base, r.Head)
 	if err != nil {

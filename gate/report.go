@@ -25,9 +25,11 @@ type Report struct {
 	Decision     DecisionRef   `json:"decision"`
 	Requirements []Requirement `json:"requirements"`
 	// Landable reports whether policy and reviews allow the Patchset to land.
-	Landable bool        `json:"landable"`
-	Land     *LandReport `json:"land,omitempty"`
-	Notes    []string    `json:"notes"`
+	Landable bool `json:"landable"`
+	// Landed reports whether it has landed: that its Change has is not enough.
+	Landed bool        `json:"landed"`
+	Land   *LandReport `json:"land,omitempty"`
+	Notes  []string    `json:"notes"`
 }
 
 // RepositoryRef names the Repository in the authority.
@@ -167,6 +169,7 @@ func (w *Workspace) report(ctx context.Context, s *subject) (*Report, error) {
 			}
 			branch = l.Name
 		}
+		out.Landed = c.Meta.Lifecycle() == record.ChangeLifecycleLanded && c.SelectedPatchset == record.RefTo(p.Index)
 		summary, err := v.Summary(&p)
 		out.Task = TaskRef{t.ID.String(), t.Title, s.rec.newTask}
 		out.Change = ChangeRef{c.ID.String(), c.Title, c.Meta.Lifecycle().String(), branch, s.rec.newChange}

@@ -25,6 +25,9 @@ type OpenOptions struct {
 	// Create makes the authority, or registers the repository, when it is not
 	// there. Without it the error is authority.ErrNoAuthority.
 	Create bool
+	// Before runs once Git is open and before the authority is made or opened.
+	// What it refuses leaves nothing behind. It may be nil.
+	Before func(*Workspace) error
 	// Clock is nil for the real one.
 	Clock func() time.Time
 	// Lease is how long a claim holds; zero means a minute.
@@ -76,6 +79,11 @@ func (w *Workspace) open(ctx context.Context, o OpenOptions) error {
 	var err error
 	if w.Target, err = w.findTarget(ctx); err != nil {
 		return err
+	}
+	if o.Before != nil {
+		if err := o.Before(w); err != nil {
+			return err
+		}
 	}
 	data := o.Data
 	if data == "" {

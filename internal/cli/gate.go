@@ -47,7 +47,13 @@ func (a *app) runGate(c *cobra.Command, o gate.Options) error {
 		o.Planned = a.planned
 	}
 	var r *gate.Report
-	err := a.with(c.Context(), true, func(w *gate.Workspace) error {
+	open := a.openOptions(true)
+	open.Before = func(w *gate.Workspace) error {
+		var err error
+		o.Range, err = w.FindRange(c.Context(), o.RangeOptions)
+		return err
+	}
+	err := a.within(c.Context(), open, func(w *gate.Workspace) error {
 		var err error
 		r, err = w.Run(c.Context(), o)
 		return err
@@ -78,7 +84,7 @@ func (a *app) gateReport(r *gate.Report) error {
 	if err := a.print(r, func() { a.showReport(r) }); err != nil {
 		return err
 	}
-	done := r.Landable || r.Change.Lifecycle == "landed"
+	done := r.Landable || r.Landed
 	if r.Land != nil {
 		done = r.Land.Outcome == gate.Landed || r.Land.Outcome == gate.AlreadyLanded
 	}
@@ -129,7 +135,7 @@ func (a *app) next(r *gate.Report) {
 	s := a.style
 	verdict := s.red("blocked")
 	switch {
-	case r.Land != nil && r.Land.Outcome == gate.Landed, r.Change.Lifecycle == "landed":
+	case r.Landed:
 		verdict = s.green("landed")
 	case r.Landable:
 		verdict = s.green("may land")
@@ -151,7 +157,7 @@ func (a *app) next(r *gate.Report) {
 		if l.Advice != "" {
 			fmt.Fprintf(a.out, "  %s\n", line(l.Advice))
 		}
-	} else if r.Landable && r.Change.Lifecycle != "landed" {
+	} else if r.Landable && r.Change.Lifecycle == "active" {
 		fmt.Fprintf(a.out, "  `writ gate --land` lands it on %s\n", line(r.Policy.Target))
 	}
 }

@@ -128,7 +128,11 @@ func (a *app) openOptions(create bool) gate.OpenOptions {
 
 // with opens the workspace, runs fn and closes it.
 func (a *app) with(ctx context.Context, create bool, fn func(*gate.Workspace) error) error {
-	w, err := gate.Open(ctx, a.openOptions(create))
+	return a.within(ctx, a.openOptions(create), fn)
+}
+
+func (a *app) within(ctx context.Context, o gate.OpenOptions, fn func(*gate.Workspace) error) error {
+	w, err := gate.Open(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -577,3 +577,43 @@ func TestLargeRepository(t *testing.T) {
 	}
 	t.Logf("gate and land took %s, of which %d ms checkout", time.Since(began), r.Checks.Checkout)
 }
+
+// Ordinals end at 64: the 65th Patchset of a branch opens the next Change.
+func TestNextChangeAfterSixtyFourPatchsets(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b := setup(t)
+	w := b.open()
+	id := func(rec *recorded) string {
+		var name string
+		err := w.Repo.View(ctx, func(v *authority.View) error {
+			p, err := v.Patchset(rec.patchset)
+			name = p.ID.String()
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	var last string
+	for i := range record.MaxOrdinals + 1 {
+		b.Commit(map[string]string{"b": strings.Repeat("x", i+1)}, "Change b")
+		r, err := w.FindRange(ctx, RangeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := w.record(ctx, r, "", record.AuthorModeHumanOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == record.MaxOrdinals-1 && id(rec) != "T-0001/C-01/P-64" {
+			t.Errorf("patchset 64 is %s", id(rec))
+		}
+		last = id(rec)
+	}
+	if last != "T-0001/C-02/P-01" {
+		t.Errorf("patchset 65 is %s", last)
+	}
+	b.close(w)
+}

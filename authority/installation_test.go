@@ -161,7 +161,7 @@ func TestInterruptedCreation(t *testing.T) {
 	if steps < 50 {
 		t.Fatalf("creation has %d steps", steps)
 	}
-	for stop := 1; stop <= steps; stop += 3 {
+	for stop := 1; stop <= steps; stop += 7 {
 		sim := vfs.NewSim()
 		dead := sim.Process()
 		sim.Fail(func(op vfs.Op) error {

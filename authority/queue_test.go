@@ -434,11 +434,10 @@ func TestSecondProcessSeesTheLease(t *testing.T) {
 	}
 }
 
-func TestRestoredEpochVoidsLeases(t *testing.T) {
-	t.Parallel()
-	b := authoritytest.Setup(t)
-	index := enqueue(b, b.Publish().Patchset)
-	l := claim(b, index)
+// restore opens the authority as a restore leaves it, one epoch later.
+func restore(b *authoritytest.Bundle) {
+	t := b.TB
+	t.Helper()
 	path := filepath.Join(b.Options.Dir, "active.json")
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -456,6 +455,14 @@ func TestRestoredEpochVoidsLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Reopen()
+}
+
+func TestRestoredEpochVoidsLeases(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	index := enqueue(b, b.Publish().Patchset)
+	l := claim(b, index)
+	restore(b)
 	if got := b.Authority.Epoch(); got != 2 {
 		t.Fatalf("epoch %d", got)
 	}

@@ -397,9 +397,10 @@ func TestReplicaOfVersion2(t *testing.T) {
 		file func(l authority.Lease) []byte
 		held bool
 	}{
-		"whole":     {func(l authority.Lease) []byte { return version2(entry(l)) }, true},
-		"no file":   {func(authority.Lease) []byte { return nil }, false},
-		"truncated": {func(l authority.Lease) []byte { return version2(entry(l))[:90] }, false},
+		"whole":            {func(l authority.Lease) []byte { return version2(entry(l)) }, true},
+		"before a restore": {func(l authority.Lease) []byte { return version2(entry(l)) }, false},
+		"no file":          {func(authority.Lease) []byte { return nil }, false},
+		"truncated":        {func(l authority.Lease) []byte { return version2(entry(l))[:90] }, false},
 		"damaged entry": {func(l authority.Lease) []byte {
 			raw := version2(entry(l))
 			raw[40] ^= 1
@@ -434,6 +435,9 @@ func TestReplicaOfVersion2(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(b.Options.Dir, "runtime", "worker-leases.bin"), raw, 0o600); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if name == "before a restore" {
+				restore(b)
 			}
 			// A new lease begins the new file, which must keep the old one.
 			b.Update(func(tx *authority.Tx) error { _, err := tx.Claim(other, authority.RequestID{}); return err })

@@ -8,25 +8,26 @@ import (
 	"github.com/writ-authority/writ/authority"
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/gitrepo"
 )
 
 // Find returns the Patchset that name means: an identity such as
 // T-0001/C-01/P-02, a Change, which stands for its selected Patchset, or "" for
-// the selected Patchset of the present branch.
+// the selected Patchset of the present branch, or on a detached HEAD the Patchset
+// of that commit if it is the latest one.
 func (w *Workspace) Find(ctx context.Context, name string) (authority.Patchset, error) {
-	branch := ""
+	var head gitrepo.Head
 	if name == "" {
-		head, err := w.Git.Head(ctx)
-		if err != nil {
+		var err error
+		if head, err = w.Git.Head(ctx); err != nil {
 			return authority.Patchset{}, err
 		}
-		branch = head.Branch
 	}
 	var p authority.Patchset
 	err := w.Repo.View(ctx, func(v *authority.View) error {
 		var err error
 		if name == "" {
-			p, err = w.ofBranch(v, branch)
+			p, err = w.ofHead(ctx, v, head)
 		} else {
 			p, err = byName(v, name, w.Repo.Info().Namespace)
 		}
@@ -35,18 +36,21 @@ func (w *Workspace) Find(ctx context.Context, name string) (authority.Patchset, 
 	return p, err
 }
 
-func (w *Workspace) ofBranch(v *authority.View, branch string) (authority.Patchset, error) {
-	none := usagef("run `writ gate` first, or name a patchset such as T-0001/C-01/P-01", "branch %s has no patchset", branch)
-	if branch == "" {
-		none = usagef("name a patchset such as T-0001/C-01/P-01", "HEAD is detached")
+func (w *Workspace) ofHead(ctx context.Context, v *authority.View, head gitrepo.Head) (authority.Patchset, error) {
+	none := usagef("run `writ gate` first, or name a patchset such as T-0001/C-01/P-01", "branch %s has no patchset", head.Branch)
+	if head.Branch == "" {
+		none = usagef("name a patchset such as T-0001/C-01/P-01", "HEAD is detached and is not what was gated last without a branch")
 	}
-	l, ok, err := v.FindLine(w.lineName(branch))
+	l, ok, err := v.FindLine(w.lineName(head.Branch))
 	if err != nil || !ok {
 		return authority.Patchset{}, errors.Join(err, none)
 	}
 	p, ok, err := v.LatestOnLine(l.Index)
 	if err != nil || !ok {
 		return p, errors.Join(err, none)
+	}
+	if head.Branch == "" {
+		return p, w.standsFor(ctx, v, &p, head.Commit, none)
 	}
 	c, err := v.Change(p.Change)
 	if err != nil {
@@ -56,6 +60,21 @@ func (w *Workspace) ofBranch(v *authority.View, branch string) (authority.Patchs
 		return v.Patchset(i)
 	}
 	return p, nil
+}
+
+// standsFor returns the error otherwise unless the Patchset's revision is the
+// commit: all detached commits share one Line, whatever they have to do with each
+// other.
+func (w *Workspace) standsFor(ctx context.Context, v *authority.View, p *authority.Patchset, commit gitrepo.OID, otherwise error) error {
+	revision, err := v.Snapshot(p.RevisionSnapshot)
+	if err != nil {
+		return err
+	}
+	id, err := w.CommitOf(ctx, &revision)
+	if err == nil && id != commit {
+		err = otherwise
+	}
+	return err
 }
 
 func byName(v *authority.View, name string, ns record.Namespace) (authority.Patchset, error) {

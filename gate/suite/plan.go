@@ -69,7 +69,7 @@ func Resolve(base, head Tree, flags uint8) (*Plan, error) {
 	}
 	p := &Plan{}
 	switch {
-	case b.config == nil && h.config != nil && base != nil:
+	case b.config == nil && h.config != nil:
 		p.note("", "the base has no %s, so the one of the head counts", FileName)
 	case b.config != nil && h.config == nil:
 		p.note("", "the head removes %s; %s", FileName, afterLanding)

@@ -127,7 +127,8 @@ suites:
 		},
 		{
 			"no base", nil, files{"writ.yaml": base},
-			`suites head, flags head 86, target "main"` + "\n" + lint + unit,
+			`suites head, flags head 86, target "main"` + "\n" + lint + unit +
+				"- the base has no writ.yaml, so the one of the head counts\n",
 		},
 		{
 			"no base, no file", nil, files{"go.mod": ""},

@@ -77,6 +77,9 @@ func (a *app) root() *cobra.Command {
 		Version:       version(),
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return a.checkRepo()
+		},
 	}
 	root.SetIn(a.in)
 	root.SetOut(a.out)
@@ -93,10 +96,23 @@ func (a *app) root() *cobra.Command {
 		a.gate(), a.initFile(), a.review(), a.attest(), a.waiver(),
 		a.log(), a.show(), a.status(), a.patchset(), a.doctor(), a.db(),
 	)
-	for _, c := range root.Commands() {
-		wrapArgs(c)
-	}
+	wrapArgs(root)
 	return root
+}
+
+// checkRepo refuses a --repo that is no directory.
+func (a *app) checkRepo() error {
+	if a.repo == "" {
+		return nil
+	}
+	info, err := os.Stat(a.repo)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", a.repo)
+	}
+	if err != nil {
+		return &usageError{fmt.Errorf("--repo: %w", err)}
+	}
+	return nil
 }
 
 // wrapArgs makes wrong arguments wrong use, for every command below c.

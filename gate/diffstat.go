@@ -10,6 +10,7 @@ import (
 // Diffstat is the comparison of a Patchset's two trees. It is computed when it is
 // asked for and stored nowhere.
 type Diffstat struct {
+	Epoch    uint64     `json:"epoch"`
 	Patchset string     `json:"patchset"`
 	Added    int        `json:"files_added"`
 	Deleted  int        `json:"files_deleted"`
@@ -36,7 +37,7 @@ func (w *Workspace) Diffstat(ctx context.Context, p *authority.Patchset) (*Diffs
 	if err != nil {
 		return nil, err
 	}
-	out := &Diffstat{Patchset: p.ID.String(), Changed: len(diff), Files: []FileStat{}}
+	out := &Diffstat{Epoch: w.Authority.Epoch(), Patchset: p.ID.String(), Changed: len(diff), Files: []FileStat{}}
 	for _, c := range diff {
 		f := FileStat{Path: strings.ToValidUTF8(c.Path, "\uFFFD"), OldMode: c.OldMode, NewMode: c.NewMode, Status: "modified"}
 		switch c.Status {

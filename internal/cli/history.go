@@ -20,15 +20,17 @@ func (a *app) log() *cobra.Command {
 				return &usageError{fmt.Errorf("--limit: expected a positive number")}
 			}
 			var list []gate.History
+			var epoch uint64
 			err := a.with(c.Context(), false, func(w *gate.Workspace) error {
 				var err error
+				epoch = w.Authority.Epoch()
 				list, err = w.Log(c.Context(), limit)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"schema": "writ.log.v1", "changes": list}, func() {
+			return a.print(map[string]any{"schema": "writ.log.v1", "epoch": epoch, "changes": list}, func() {
 				if len(list) == 0 {
 					fmt.Fprintln(a.out, "nothing is recorded yet")
 				}
@@ -134,15 +136,17 @@ func (a *app) status() *cobra.Command {
 			}
 			var list []gate.OpenChange
 			var more bool
+			var epoch uint64
 			err := a.with(c.Context(), false, func(w *gate.Workspace) error {
 				var err error
+				epoch = w.Authority.Epoch()
 				list, more, err = w.Status(c.Context(), limit)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"schema": "writ.status.v1", "open": list, "more": more}, func() {
+			return a.print(map[string]any{"schema": "writ.status.v1", "epoch": epoch, "open": list, "more": more}, func() {
 				a.showStatus(list, more)
 			})
 		},

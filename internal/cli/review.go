@@ -224,7 +224,9 @@ func (a *app) waiverList() *cobra.Command {
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			rows := []waiverRow{}
+			var epoch uint64
 			err := a.about(c.Context(), args, false, func(w *gate.Workspace, p *authority.Patchset) error {
+				epoch = w.Authority.Epoch()
 				return w.Repo.View(c.Context(), func(v *authority.View) error {
 					list, err := v.Waivers(p)
 					for _, x := range list {
@@ -243,7 +245,7 @@ func (a *app) waiverList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"schema": "writ.waivers.v1", "waivers": rows}, func() {
+			return a.print(map[string]any{"schema": "writ.waivers.v1", "epoch": epoch, "waivers": rows}, func() {
 				if len(rows) == 0 {
 					fmt.Fprintln(a.out, "no waivers")
 				}

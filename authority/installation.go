@@ -286,6 +286,9 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := au.checkDirectories(ctx); err != nil {
+		return nil, errors.Join(err, au.registry.Close())
+	}
 	return au, nil
 }
 

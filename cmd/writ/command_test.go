@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -69,9 +70,38 @@ func commit(ts *testscript.TestScript, neg bool, args []string) {
 // process is a program that runs beside the script.
 type process struct {
 	cmd      *exec.Cmd
-	out, err bytes.Buffer
+	out      bytes.Buffer
+	err      messages
 	done     chan struct{} // closed when it has been waited for
 	failure  error
+}
+
+// messages is what a process has written so far.
+type messages struct {
+	mu      sync.Mutex
+	text    []byte
+	changed chan struct{} // closed by the next write; nil when nobody waits
+}
+
+func (m *messages) Write(b []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.text = append(m.text, b...)
+	if m.changed != nil {
+		close(m.changed)
+		m.changed = nil
+	}
+	return len(b), nil
+}
+
+// now returns what was written so far, and a channel that the next write closes.
+func (m *messages) now() (string, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.changed == nil {
+		m.changed = make(chan struct{})
+	}
+	return string(m.text), m.changed
 }
 
 func (p *process) end() {
@@ -111,6 +141,26 @@ func started(ts *testscript.TestScript, name string) *process {
 	return p
 }
 
+// says waits until a program that was started has written this to standard error.
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, args, 2, 2, "says NAME TEXT")
+	p := started(ts, args[0])
+	late := time.After(patience)
+	for {
+		text, changed := p.err.now()
+		if strings.Contains(text, args[1]) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-p.done:
+			ts.Fatalf("%s has ended and said %q", args[0], text)
+		case <-late:
+			ts.Fatalf("%s says only %q", args[0], text)
+		}
+	}
+}
+
 // signal sends a signal to a program that was started.
 func signal(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, args, 2, 2, "signal NAME INT|TERM|KILL")
@@ -130,11 +180,12 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		ts.Fatalf("%s does not end\n%s", args[0], p.err.String())
+		text, _ := p.err.now()
+		ts.Fatalf("%s does not end\n%s", args[0], text)
 	}
 	delete(worldOf(ts).processes, args[0])
 	_, _ = ts.Stdout().Write(p.out.Bytes()) // writers to memory
-	_, _ = ts.Stderr().Write(p.err.Bytes())
+	_, _ = ts.Stderr().Write(p.err.text)
 	expectCode(ts, args[1], p.failure)
 }
 
@@ -287,8 +338,8 @@ func schema(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // jsonValue compares a value of the JSON document. A path is made of members,
-// indices, name=value for the first element of an array that has it, and # for the
-// length of an array. With ! the value must be another, or absent.
+// indices, name=value for the first element of an array that has it, and len for
+// the length of an array. With ! the value must be another, or absent.
 func jsonValue(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, false, args, 2, 2, "[!] json PATH VALUE")
 	got, ok := find(document(ts), args[0])
@@ -318,7 +369,7 @@ func find(v any, path string) (string, bool) {
 }
 
 func element(list []any, step string) (any, bool) {
-	if step == "#" {
+	if step == "len" {
 		return len(list), true
 	}
 	if name, value, ok := strings.Cut(step, "="); ok {

@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 			"over":    over,
 			"receive": receive,
 			"same":    same,
+			"says":    says,
 			"schema":  schema,
 			"send":    send,
 			"signal":  signal,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/writ-authority/writ/authority"
+	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/gate/suite"
 )
@@ -220,6 +221,10 @@ func (w *Workspace) suites(ctx context.Context, rec *recorded, rl *rules, attemp
 
 func (w *Workspace) runInCheckout(ctx context.Context, rec *recorded, rl *rules, out *run, progress func(suite.Event)) (err error) {
 	began := time.Now()
+	// An earlier attempt at this Job may have been killed and have left its own.
+	if err := w.removeNoted(ctx, out.job); err != nil {
+		return err
+	}
 	dir, err := w.checkoutDir(out.job)
 	if err != nil {
 		return err
@@ -279,6 +284,9 @@ func (w *Workspace) sweep(ctx context.Context) error {
 		held := false
 		err = w.Repo.View(ctx, func(v *authority.View) error {
 			j, err := v.Job(uint32(n))
+			if errors.Is(err, bindb.ErrNotFound) {
+				return nil // restored to a time before the Job
+			}
 			if err != nil || j.State != record.JobStateRunning {
 				return err
 			}
@@ -288,15 +296,29 @@ func (w *Workspace) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		path, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil || held || !strings.HasPrefix(filepath.Base(string(path)), "writ-") {
+		if held {
 			continue
 		}
-		if err := w.removeCheckout(ctx, uint32(n), string(path)); err != nil {
+		if err := w.removeNoted(ctx, uint32(n)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removeNoted removes the checkout that the note of a Job names, if there is one.
+func (w *Workspace) removeNoted(ctx context.Context, job uint32) error {
+	path, err := os.ReadFile(w.note(job))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(filepath.Base(string(path)), "writ-") {
+		return os.Remove(w.note(job)) // cut off while it was written
+	}
+	return w.removeCheckout(ctx, job, string(path))
 }
 
 // compact is the evidence that the Patchset keeps.

@@ -43,8 +43,3 @@ func Advice(err error) string {
 func usagef(advice, format string, args ...any) error {
 	return &advised{fmt.Errorf("%w: %s", ErrUsage, fmt.Sprintf(format, args...)), advice}
 }
-
-// refusedf makes an ErrRefused with advice.
-func refusedf(advice, format string, args ...any) error {
-	return &advised{fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...)), advice}
-}

@@ -617,3 +617,27 @@ func TestNextChangeAfterSixtyFourPatchsets(t *testing.T) {
 	}
 	b.close(w)
 }
+
+// A killed command leaves its checkout; the next run of the Job removes it.
+func TestCheckoutOfAKilledCommandIsRemoved(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b := setup(t)
+	b.Commit(map[string]string{"b": "2\n"}, "Add b")
+	w := b.open()
+	dir, err := w.checkoutDir(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Git.AddWorktree(ctx, filepath.Join(dir, w.name()), gitrepo.OID(b.Git("rev-parse", "HEAD"))); err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Run(ctx, Options{})
+	if err != nil || !r.Landable {
+		t.Fatalf("%v %+v", err, r)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there", dir)
+	}
+	b.close(w)
+}

@@ -45,7 +45,8 @@ type LandReport struct {
 	Advice    string   `json:"advice,omitempty"`
 }
 
-func (l *LandReport) done() bool { return l.Outcome == Landed || l.Outcome == AlreadyLanded }
+// Done reports whether the change is on the target branch.
+func (l *LandReport) Done() bool { return l.Outcome == Landed || l.Outcome == AlreadyLanded }
 
 // landing is one attempt under way.
 type landing struct {

@@ -122,6 +122,9 @@ func changeOf(v *authority.View, id record.Identity) (authority.Change, error) {
 	if id.Object == record.ObjectTask || id.Object == record.ObjectAttestation || id.Object == record.ObjectWaiver {
 		return authority.Change{}, usagef("give a change such as T-0001/C-01 or a patchset such as T-0001/C-01/P-01", "%s names no change", id)
 	}
+	if _, err := v.Task(task); err != nil {
+		return authority.Change{}, fmt.Errorf("%s: %w", id, err)
+	}
 	list, err := v.ChangesOf(task)
 	if err != nil {
 		return authority.Change{}, err

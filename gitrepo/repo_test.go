@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/writ-authority/writ/gitrepo"
 	"github.com/writ-authority/writ/gitrepo/gitrepotest"
@@ -385,11 +386,22 @@ func TestCancelKillsTheChild(t *testing.T) {
 	pid := must[[]byte](t)(os.ReadFile(started)) // waits until the filter runs
 	cancel()
 	wantErr(t, <-done, context.Canceled)
-	// The filter dies with the group; its zombie may stay a moment with whoever adopts it.
-	stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
-	if err == nil && !strings.Contains(string(stat), ") Z ") {
-		t.Errorf("the child's child still runs: %s", stat)
+	// The filter dies with the group. Nobody waits for its end, and its zombie may stay
+	// with whoever adopts it.
+	alive := func() bool {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+		return err == nil && !strings.Contains(string(stat), ") Z ")
 	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(10 * time.Second); alive(); {
+		select {
+		case <-end:
+			t.Fatal("the child's child still runs")
+		case <-tick.C:
+		}
+	}
+	var err error
 	if _, err := os.Stat(g.Path(".git/index.lock")); err == nil {
 		t.Error("the index lock was left behind")
 	}

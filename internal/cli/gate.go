@@ -86,7 +86,7 @@ func (a *app) gateReport(r *gate.Report) error {
 	}
 	done := r.Landable || r.Landed
 	if r.Land != nil {
-		done = r.Land.Outcome == gate.Landed || r.Land.Outcome == gate.AlreadyLanded
+		done = r.Land.Done()
 	}
 	if !done {
 		return errBlocked
@@ -142,7 +142,11 @@ func (a *app) next(r *gate.Report) {
 	case r.Decision.Kind == "pending":
 		verdict = s.yellow("pending")
 	}
-	fmt.Fprintf(a.out, "\n%s  %s %s\n", verdict, r.Decision.Kind, s.faint(r.Decision.ID))
+	decision := strings.TrimSpace(r.Decision.Kind + " " + s.faint(r.Decision.ID))
+	if r.Decision.ID == "" {
+		decision = "no decision is recorded"
+	}
+	fmt.Fprintf(a.out, "\n%s  %s\n", verdict, decision)
 	for _, q := range r.Requirements {
 		if q.Next != "" && (q.Standing == gate.Failed || q.Standing == gate.Pending) {
 			name := q.Name

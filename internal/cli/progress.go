@@ -40,10 +40,10 @@ func (p *progress) event(e suite.Event) {
 		return
 	}
 	p.last = time.Now()
-	text := fmt.Sprintf("suite %s  %s", e.Suite, e.Elapsed.Round(time.Second))
+	text := fmt.Sprintf("suite %d/%d %s  %s", e.Number, e.Count, e.Suite, e.Elapsed.Round(time.Second))
 	switch {
 	case e.State == suite.StateFinished && e.Result != nil:
-		text = fmt.Sprintf("suite %s  %s", e.Suite, e.Result.Status)
+		text = fmt.Sprintf("suite %d/%d %s  %s", e.Number, e.Count, e.Suite, e.Result.Status)
 	case e.LastLine != "":
 		text += "  " + line(e.LastLine)
 	}

@@ -18,8 +18,9 @@ func (s style) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (s style) bold(text string) string   { return s.paint("1", text) }
-func (s style) faint(text string) string  { return s.paint("2", text) }
+// The codes have equal lengths, so that painted cells stay aligned in columns.
+func (s style) bold(text string) string   { return s.paint("01", text) }
+func (s style) faint(text string) string  { return s.paint("02", text) }
 func (s style) red(text string) string    { return s.paint("31", text) }
 func (s style) green(text string) string  { return s.paint("32", text) }
 func (s style) yellow(text string) string { return s.paint("33", text) }

@@ -298,10 +298,19 @@ func openChange(v *authority.View, index uint32, now record.Seconds) (OpenChange
 			}
 		}
 	}
+	f, err := v.Facts(selected, now)
+	if err != nil {
+		return o, err
+	}
+	// Objections depend on reviews alone; no check of the decision shows them.
+	objections := authority.Evaluate(authority.PolicyInput{}, f).Objections
+	for range objections {
+		o.Blocks = append(o.Blocks, "no_open_objection: objection")
+	}
 	switch {
 	case c.Meta.ReadyToLand():
 		o.State = "ready"
-	case c.Meta.Blocked():
+	case c.Meta.Blocked(), len(objections) > 0:
 		o.State = "blocked"
 	}
 	job, err := v.SelectedJob(&p)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/writ-authority/writ/authority"
 	"github.com/writ-authority/writ/bindb"
@@ -124,6 +125,11 @@ func (x *examination) authority(ctx context.Context, w *Workspace) {
 		name := fmt.Sprintf("repository %d (%s)", info.Index, info.Name)
 		r, err := w.Authority.Repository(ctx, info.Index)
 		if errors.Is(err, authority.ErrNotActive) {
+			continue
+		}
+		if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+			// Its locks are made when it is used for the first time.
+			x.add(name, HealthWarning, "make the data directory writable and look again", "it cannot be looked at: %v", err)
 			continue
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"sort"
 
 	"github.com/writ-authority/writ/authority"
@@ -87,7 +88,17 @@ func (w *Workspace) HistoryOf(ctx context.Context, p *authority.Patchset) (Histo
 	return h, err
 }
 
-func changeHistory(v *authority.View, index uint32) (History, error) {
+// dangling turns the absence of a record into damage of the record that refers to
+// it: only a name that the user gives may be not found.
+func dangling(file string, index uint32, err error) error {
+	if errors.Is(err, bindb.ErrNotFound) && !errors.Is(err, bindb.ErrCorrupt) {
+		return &bindb.RecordError{File: file, Index: index, Err: err}
+	}
+	return err
+}
+
+func changeHistory(v *authority.View, index uint32) (h History, err error) {
+	defer func() { err = dangling(bindb.Changes.File(), index, err) }()
 	c, err := v.Change(index)
 	if err != nil {
 		return History{}, err
@@ -96,7 +107,7 @@ func changeHistory(v *authority.View, index uint32) (History, error) {
 	if err != nil {
 		return History{}, err
 	}
-	h := History{
+	h = History{
 		Task: t.ID.String(), TaskTitle: t.Title, Change: c.ID.String(), Title: c.Title,
 		Lifecycle: c.Meta.Lifecycle().String(), Ready: c.Meta.ReadyToLand(), UpdatedAt: stamp(c.UpdatedAt),
 		Patchsets: []PatchsetHistory{}, Lands: []LandHistory{},
@@ -126,14 +137,14 @@ func changeHistory(v *authority.View, index uint32) (History, error) {
 	return h, err
 }
 
-func patchsetHistory(v *authority.View, p *authority.Patchset) (PatchsetHistory, string, error) {
-	h := PatchsetHistory{ID: p.ID.String()}
+func patchsetHistory(v *authority.View, p *authority.Patchset) (h PatchsetHistory, line string, err error) {
+	defer func() { err = dangling(bindb.Patchsets.File(), p.Index, err) }()
+	h = PatchsetHistory{ID: p.ID.String()}
 	s, err := v.Snapshot(p.RevisionSnapshot)
 	if err != nil {
 		return h, "", err
 	}
 	h.Revision = s.Name()
-	line := ""
 	if i, ok := s.Line.Index(); ok {
 		l, err := v.Line(i)
 		if err != nil {
@@ -190,8 +201,9 @@ func events(v *authority.View, p *authority.Patchset) ([]Event, error) {
 	return list, nil
 }
 
-func landHistory(v *authority.View, l *authority.Land) (LandHistory, error) {
-	h := LandHistory{ID: l.ID.String(), At: stamp(l.SubmittedAt), Status: l.Meta.Status().String(), Mode: l.Meta.Mode().String()}
+func landHistory(v *authority.View, l *authority.Land) (h LandHistory, err error) {
+	defer func() { err = dangling(bindb.Lands.File(), l.Index, err) }()
+	h = LandHistory{ID: l.ID.String(), At: stamp(l.SubmittedAt), Status: l.Meta.Status().String(), Mode: l.Meta.Mode().String()}
 	p, err := v.Patchset(l.Patchset)
 	if err != nil {
 		return h, err
@@ -257,12 +269,14 @@ func (w *Workspace) Status(ctx context.Context, limit int) (list []OpenChange, m
 	return list, more, err
 }
 
-func openChange(v *authority.View, index uint32, now record.Seconds) (OpenChange, error) {
+func openChange(v *authority.View, index uint32, now record.Seconds) (o OpenChange, err error) {
+	file, at := bindb.Changes.File(), index // what refers to what is read
+	defer func() { err = dangling(file, at, err) }()
 	c, err := v.Change(index)
 	if err != nil {
 		return OpenChange{}, err
 	}
-	o := OpenChange{
+	o = OpenChange{
 		Change: c.ID.String(), Title: c.Title, State: "pending", Decision: record.DecisionKindPending.String(),
 		Blocks: []string{}, UpdatedAt: stamp(c.UpdatedAt),
 	}
@@ -275,6 +289,7 @@ func openChange(v *authority.View, index uint32, now record.Seconds) (OpenChange
 		return o, err
 	}
 	o.Patchset = p.ID.String()
+	file, at = bindb.Patchsets.File(), p.Index
 	s, err := v.Snapshot(p.RevisionSnapshot)
 	if err != nil {
 		return o, err

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/writ-authority/writ/authority"
@@ -42,12 +41,18 @@ func (w *Workspace) ofHead(ctx context.Context, v *authority.View, head gitrepo.
 		none = usagef("name a patchset such as T-0001/C-01/P-01", "HEAD is detached and is not what was gated last without a branch")
 	}
 	l, ok, err := v.FindLine(w.lineName(head.Branch))
-	if err != nil || !ok {
-		return authority.Patchset{}, errors.Join(err, none)
+	if err == nil && !ok {
+		err = none
+	}
+	if err != nil {
+		return authority.Patchset{}, err
 	}
 	p, ok, err := v.LatestOnLine(l.Index)
-	if err != nil || !ok {
-		return p, errors.Join(err, none)
+	if err == nil && !ok {
+		err = none
+	}
+	if err != nil {
+		return p, err
 	}
 	if head.Branch == "" {
 		return p, w.standsFor(ctx, v, &p, head.Commit, none)
@@ -57,9 +62,9 @@ func (w *Workspace) ofHead(ctx context.Context, v *authority.View, head gitrepo.
 		return p, err
 	}
 	if i, ok := c.SelectedPatchset.Index(); ok {
-		return v.Patchset(i)
+		p, err = v.Patchset(i)
 	}
-	return p, nil
+	return p, dangling(bindb.Changes.File(), c.Index, err)
 }
 
 // standsFor returns the error otherwise unless the Patchset's revision is the
@@ -68,7 +73,7 @@ func (w *Workspace) ofHead(ctx context.Context, v *authority.View, head gitrepo.
 func (w *Workspace) standsFor(ctx context.Context, v *authority.View, p *authority.Patchset, commit gitrepo.OID, otherwise error) error {
 	revision, err := v.Snapshot(p.RevisionSnapshot)
 	if err != nil {
-		return err
+		return dangling(bindb.Patchsets.File(), p.Index, err)
 	}
 	id, err := w.CommitOf(ctx, &revision)
 	if err == nil && id != commit {
@@ -91,7 +96,8 @@ func byName(v *authority.View, name string, ns record.Namespace) (authority.Patc
 		if !ok {
 			return authority.Patchset{}, fmt.Errorf("%s has no patchset: %w", change.ID, bindb.ErrNotFound)
 		}
-		return v.Patchset(i)
+		p, err := v.Patchset(i)
+		return p, dangling(bindb.Changes.File(), change.Index, err)
 	}
 	list, err := v.Patchsets(change.Index)
 	if err != nil {
@@ -145,7 +151,7 @@ func (w *Workspace) subjectCommits(ctx context.Context, p *authority.Patchset) (
 		if base, err = v.Snapshot(p.BaseSnapshot); err == nil {
 			revision, err = v.Snapshot(p.RevisionSnapshot)
 		}
-		return err
+		return dangling(bindb.Patchsets.File(), p.Index, err)
 	})
 	if err != nil {
 		return nil, err

@@ -69,11 +69,11 @@ func commit(ts *testscript.TestScript, neg bool, args []string) {
 
 // process is a program that runs beside the script.
 type process struct {
-	cmd      *exec.Cmd
-	out      bytes.Buffer
-	err      messages
-	done     chan struct{} // closed when it has been waited for
-	failure  error
+	cmd     *exec.Cmd
+	out     bytes.Buffer
+	err     messages
+	done    chan struct{} // closed when it has been waited for
+	failure error
 }
 
 // messages is what a process has written so far.

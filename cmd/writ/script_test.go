@@ -97,6 +97,7 @@ func setup(e *testscript.Env) error {
 	e.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(e.WorkDir))
 	e.Setenv("TMPDIR", tmp)
 	e.Setenv("LC_ALL", "C")
+	e.Setenv("GORACE", "atexit_sleep_ms=0") // a second at the end of every command otherwise
 	e.Setenv("GOPROXY", "off")
 	e.Setenv("GOTOOLCHAIN", "local")
 	e.Setenv("GOCACHE", goCache())

@@ -200,7 +200,7 @@ func (w *Workspace) emptyRange(r *Range) error {
 		return usagef("work on a branch of its own (`git switch -c NAME`), or gate the last commit with --base HEAD~1",
 			"there is nothing to gate: %s is the target branch itself", where)
 	}
-	return usagef("commit something, or choose another base with --base",
+	return usagef("commit something, or choose another base with --base; `writ log` tells what has landed",
 		"there is nothing to gate: %s has no commit that its base %.12s does not have", where, r.Base)
 }
 

@@ -192,7 +192,7 @@ func (x explainer) suite(c record.PolicyCheck) (why, next string) {
 	if !s.Blocking {
 		role = "informational"
 	}
-	why = fmt.Sprintf("%s, `%s`", role, s.Run)
+	why = fmt.Sprintf("%s, `%s`", role, firstLine(s.Run.String()))
 	switch {
 	case got == record.CIStatusNone:
 		return why + " has no result", "`writ gate` runs it"

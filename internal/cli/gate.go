@@ -74,7 +74,7 @@ func (a *app) planned(plan *suite.Plan) {
 		}
 	}
 	if len(detected) > 0 {
-		fmt.Fprintf(a.err, "%s has no suites, so these were found; `writ init` writes them down:\n%s\n",
+		fmt.Fprintf(a.err, "no suites are written down in %s, so these were found; `writ init` writes them down:\n%s\n",
 			suite.FileName, printable(strings.Join(detected, "\n")))
 	}
 }

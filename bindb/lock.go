@@ -19,13 +19,13 @@ import (
 // (section 12.6). A repository root has its queue lock for the job boundary and
 // one write lock for every other family: this package has one writer a root,
 // so that finer scopes would order nothing.
-func (r *Root) lockPaths() []string {
-	if r.Kind == record.RootRegistry {
-		return []string{filepath.Join(r.Dir, "01-registry.lock")}
+func (c Config) lockPaths() []string {
+	if c.Kind == record.RootRegistry {
+		return []string{filepath.Join(c.Dir, "01-registry.lock")}
 	}
 	return []string{
-		filepath.Join(r.Dir, "worker-queue.lock"),
-		filepath.Join(r.Dir, ".locks", "binary-db", "global.write.lock"),
+		filepath.Join(c.Dir, "worker-queue.lock"),
+		filepath.Join(c.Dir, ".locks", "binary-db", "global.write.lock"),
 	}
 }
 

@@ -112,6 +112,20 @@ func Create(cfg Config) error {
 			return err
 		}
 	}
+	// The lock files too, so that a root that nobody has written to yet can be
+	// read where nothing can be made.
+	for _, path := range cfg.lockPaths() {
+		if err := vfs.MkdirAll(cfg.FS, filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		f, err := cfg.FS.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
 	if err := syncAll(files); err != nil {
 		return err
 	}

@@ -49,8 +49,9 @@ func (w *Workspace) check(ctx context.Context, rec *recorded, rl *rules, o *Opti
 	for {
 		var lease authority.Lease
 		var wait time.Duration
-		done, claimed := false, false
+		var done, claimed bool
 		err := w.Repo.Update(ctx, func(tx *authority.Tx) error {
+			done, claimed = false, false // it may run again
 			p, err := tx.Patchset(rec.patchset)
 			if err != nil {
 				return err

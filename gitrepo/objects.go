@@ -193,7 +193,7 @@ func parseInfo(line, name string, hexLen int) (objectInfo, error) {
 		size, err := strconv.ParseInt(fields[2], 10, 64)
 		switch fields[1] {
 		case "commit", "tree", "blob", "tag":
-			if err == nil && size >= 0 {
+			if err == nil && size >= 0 && strconv.FormatInt(size, 10) == fields[2] {
 				return objectInfo{found: true, id: OID(fields[0]), kind: fields[1], size: size}, nil
 			}
 		}

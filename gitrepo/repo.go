@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // OID is an object id: 40 (SHA-1) or 64 (SHA-256) lower-case hexadecimal digits. The empty OID
@@ -26,6 +27,9 @@ type Repo struct {
 	bare   bool
 
 	objects *objectReader
+
+	emptyMu   sync.Mutex
+	emptyTree OID // "" until EmptyTree has written it
 }
 
 // separator stands between the answers of one rev-parse call. rev-parse prints options it does

@@ -235,9 +235,18 @@ func (r *Repo) ReadFile(ctx context.Context, treeish OID, path string, maxBytes 
 // EmptyTree returns the id of the tree without entries. The object is written, so that a ref may
 // name it.
 func (r *Repo) EmptyTree(ctx context.Context) (OID, error) {
+	r.emptyMu.Lock()
+	defer r.emptyMu.Unlock()
+	if r.emptyTree != "" {
+		return r.emptyTree, nil
+	}
 	id, err := r.oidOutput(ctx, command{args: []string{"hash-object", "-t", "tree", "-w", "--stdin"}, stdin: strings.NewReader("")})
 	if err != nil {
 		return "", err
 	}
-	return id, r.syncLoose(id)
+	if err := r.syncLoose(id); err != nil {
+		return "", err
+	}
+	r.emptyTree = id
+	return id, nil
 }

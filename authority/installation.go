@@ -66,18 +66,12 @@ func (o Options) now() record.Seconds {
 	return record.Seconds(max(o.Clock().Unix(), 1))
 }
 
-// Reserved are the names of Repositories 0 to 3.
-var Reserved = [4]string{"ait-core", "ait-server", "ait-python", "ait-node"}
-
 // FirstRepository is the index of a user's first Repository.
 const FirstRepository = 4
 
-const (
-	reservedFlags record.PolicyFlags = 0x83
-	// DefaultFlags are the requirements of a new user Repository: tests, relaxed
-	// for changes that touch documentation only.
-	DefaultFlags record.PolicyFlags = 0x82
-)
+// DefaultFlags are the requirements of a new user Repository: tests, relaxed for
+// changes that touch documentation only.
+const DefaultFlags record.PolicyFlags = 0x82
 
 const (
 	activeFamily = "writ.active.v"
@@ -177,7 +171,7 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 			return err
 		}
 	}
-	names := append(append([]string(nil), Reserved[:]...), name)
+	names := append(append([]string(nil), record.ReservedRepositories[:]...), name)
 	errs := make([]error, len(names)+1)
 	var wg sync.WaitGroup
 	for i := range names {
@@ -188,7 +182,7 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 	wg.Go(func() {
 		errs[len(names)] = bindb.CreateWith(ctx, o.config(a, record.RootRegistry, "registry"), func(tx *bindb.Tx) error {
 			for i, n := range names {
-				f := reservedFlags
+				f := record.DefaultPolicyFlags
 				if i >= FirstRepository {
 					f = flags
 				}

@@ -68,7 +68,7 @@ func TestCreate(t *testing.T) {
 	for i, r := range list {
 		name, flags := "widgets", authority.DefaultFlags
 		if i < authority.FirstRepository {
-			name, flags = authority.Reserved[i], 0x83
+			name, flags = record.ReservedRepositories[i], 0x83
 		}
 		if r.Index != uint32(i) || r.Name != name || r.PolicyFlags != flags || r.Lifecycle != record.LifecycleActive || r.CreatedAt != now {
 			t.Errorf("repository %d is %+v", i, r)

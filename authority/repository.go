@@ -74,10 +74,18 @@ func (r *Repository) View(ctx context.Context, fn func(*View) error) error {
 // if fn makes nothing of it. fn must not call Update or View of the same
 // Repository and may run more than once.
 func (r *Repository) Update(ctx context.Context, fn func(*Tx) error) error {
+	if err := r.takesWork(); err != nil {
+		return err
+	}
+	return r.root.Update(ctx, func(tx *bindb.Tx) error { return r.run(tx, fn) })
+}
+
+// takesWork refuses new work on a Repository that is not active.
+func (r *Repository) takesWork() error {
 	if r.info.Lifecycle != record.LifecycleActive {
 		return fmt.Errorf("repository %d: %w: it is %s", r.info.Index, ErrNotActive, r.info.Lifecycle)
 	}
-	return r.root.Update(ctx, func(tx *bindb.Tx) error { return r.run(tx, fn) })
+	return nil
 }
 
 // Session is the right to run several updates with nobody in between.
@@ -88,8 +96,8 @@ type Session struct {
 
 // Exclusive holds the Repository's locks while fn runs.
 func (r *Repository) Exclusive(ctx context.Context, fn func(*Session) error) error {
-	if r.info.Lifecycle != record.LifecycleActive {
-		return fmt.Errorf("repository %d: %w: it is %s", r.info.Index, ErrNotActive, r.info.Lifecycle)
+	if err := r.takesWork(); err != nil {
+		return err
 	}
 	return r.root.Exclusive(ctx, func(s *bindb.Session) error { return fn(&Session{r, s}) })
 }

@@ -1,21 +1,19 @@
 package bindb
 
 import (
-	"fmt"
-
 	"github.com/writ-authority/writ/bindb/record"
 )
 
 // HeaderSize is the length in bytes of the header of every .bin and .idx file:
 // the little-endian u32 layout id (Binary DB v0, section 2.1).
-const HeaderSize = 4
+const HeaderSize = record.HeaderSize
 
 // LayoutID is the only layout that this package reads and writes.
-const LayoutID = 1
+const LayoutID = record.LayoutID
 
 // MaxTargets is the greatest number of records in one family, so that index
 // plus one always fits a u32 (section 18.1).
-const MaxTargets = 1<<32 - 2
+const MaxTargets = record.MaxTargets
 
 var header = [HeaderSize]byte{LayoutID, 0, 0, 0}
 
@@ -103,8 +101,15 @@ func (f *family) count(length int64) (uint32, error) {
 	return uint32(n), nil
 }
 
+// countBy is the number of records as the given reader of lengths sees the file.
+func (f *family) countBy(size func(*family) (int64, error)) (uint32, error) {
+	n, err := size(f)
+	if err != nil {
+		return 0, err
+	}
+	return f.count(n)
+}
+
 func (f *family) offset(index uint32) int64 {
 	return HeaderSize + int64(index)*int64(f.size)
 }
-
-func (f *family) String() string { return fmt.Sprintf("%s (%d)", f.file, f.size) }

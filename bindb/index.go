@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -144,22 +143,15 @@ func (s *indexSpec) path(r *Root) string {
 
 // lookup reports the records whose key is equal, in descending order.
 func lookup(rd Reader, spec *indexSpec, key []byte, fn func(uint32) (bool, error)) error {
-	n, err := rd.size(spec.target)
+	count, err := spec.target.countBy(rd.size)
 	if err != nil {
 		return err
 	}
-	count, err := spec.target.count(n)
+	committed, err := spec.target.countBy(rd.committed)
 	if err != nil {
 		return err
 	}
 	root := rd.root()
-	if n, err = rd.committed(spec.target); err != nil {
-		return err
-	}
-	committed, err := spec.target.count(n)
-	if err != nil {
-		return err
-	}
 	for i := count; i > committed; i-- {
 		k, err := spec.keyOf(rd, i-1)
 		if err != nil {
@@ -321,11 +313,7 @@ func (x *index) search(spec *indexSpec, key []byte) ([]uint32, error) {
 func (r *Root) refreshIndex(v *view, spec *indexSpec) (indexMark, error) {
 	r.indexMu.Lock()
 	defer r.indexMu.Unlock()
-	n, err := v.size(spec.target)
-	if err != nil {
-		return indexMark{}, err
-	}
-	count, err := spec.target.count(n)
+	count, err := spec.target.countBy(v.size)
 	if err != nil {
 		return indexMark{}, err
 	}
@@ -340,7 +328,7 @@ func (r *Root) refreshIndex(v *view, spec *indexSpec) (indexMark, error) {
 	if err != nil {
 		return indexMark{}, err
 	}
-	if err := r.replaceIndex(spec, rows); err != nil {
+	if err := r.replaceFile(spec.path(r), rows); err != nil {
 		return indexMark{}, err
 	}
 	return indexMark{count, int64(len(rows)), crc32.Checksum(rows, castagnoli)}, nil
@@ -382,24 +370,6 @@ func (x *index) merge(spec *indexSpec) ([]byte, error) {
 		}
 	}
 	return out, nil
-}
-
-// replaceIndex puts a complete index file in place.
-func (r *Root) replaceIndex(spec *indexSpec, rows []byte) error {
-	dir := filepath.Join(r.Runtime, "staging")
-	if err := vfs.MkdirAll(r.FS, dir, 0o700); err != nil {
-		return err
-	}
-	if spec.runtime {
-		if err := vfs.MkdirAll(r.FS, r.indexDir(), 0o700); err != nil {
-			return err
-		}
-	}
-	temp := filepath.Join(dir, fmt.Sprintf("%s-%s", r.Label, spec.name))
-	if err := writeWhole(r.FS, temp, rows); err != nil {
-		return err
-	}
-	return r.FS.Rename(temp, spec.path(r))
 }
 
 // writeWhole writes a file that may exist from an interrupted try. It is not

@@ -70,7 +70,7 @@ type image struct {
 
 // newJournal reads the before-images of everything that tx replaces.
 func newJournal(tx *Tx, batch uint64) (*journal, error) {
-	j := &journal{batch: batch, identity: tx.r.identity}
+	j := &journal{batch: batch, identity: tx.r.Identity}
 	for no, w := range tx.writes {
 		if w == nil || len(w.appended) == 0 && len(w.replaced) == 0 {
 			continue

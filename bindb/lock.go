@@ -174,7 +174,7 @@ func (r *Root) journalHead() (head, error) {
 	if string(b[:journalStateAt]) != journalMagic {
 		return head{exists: true}, nil
 	}
-	if [32]byte(b[journalRootAt:journalLengthAt]) != r.identity {
+	if [32]byte(b[journalRootAt:journalLengthAt]) != r.Identity {
 		return head{}, fmt.Errorf("%w: the journal %s describes another root; move it away to go on", ErrForeign, r.journalPath())
 	}
 	h := head{

@@ -47,7 +47,7 @@ func (r *Root) readMark() *mark {
 		return nil
 	}
 	var m mark
-	if json.Unmarshal(body, &m) != nil || m.Schema != markSchema || m.Identity != hex.EncodeToString(r.identity[:]) {
+	if json.Unmarshal(body, &m) != nil || m.Schema != markSchema || m.Identity != hex.EncodeToString(r.Identity[:]) {
 		return nil
 	}
 	for _, f := range families {
@@ -90,7 +90,7 @@ func (r *Root) leaveClean() {
 	v := r.newView()
 	present := r.readMark() // by another process, after this one had opened
 	m := &mark{
-		Schema: markSchema, Identity: hex.EncodeToString(r.identity[:]),
+		Schema: markSchema, Identity: hex.EncodeToString(r.Identity[:]),
 		Lengths: map[string]int64{}, Indexes: map[string]indexMark{},
 	}
 	for _, f := range families {

@@ -55,7 +55,6 @@ func (c Config) indexDir() string    { return filepath.Join(c.Runtime, "index", 
 // it, Close ends it.
 type Root struct {
 	Config
-	identity [32]byte
 
 	filesMu sync.Mutex
 	files   []vfs.File // by family number, opened on first use
@@ -148,7 +147,6 @@ func newRoot(cfg Config) *Root {
 	cfg = cfg.withDefaults()
 	return &Root{
 		Config:     cfg,
-		identity:   cfg.Identity,
 		files:      make([]vfs.File, len(families)),
 		locked:     make([]error, len(families)),
 		leader:     make(chan struct{}, 1),

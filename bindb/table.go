@@ -31,11 +31,7 @@ func (t Table[T, P]) File() string { return t.f.file }
 
 // Count is the number of records.
 func (t Table[T, P]) Count(r Reader) (uint32, error) {
-	n, err := r.size(t.f)
-	if err != nil {
-		return 0, err
-	}
-	return t.f.count(n)
+	return t.f.countBy(r.size)
 }
 
 // Get reads and decodes record index. The error is ErrNotFound when there is

@@ -325,6 +325,7 @@ type recorded struct {
 	task, change, patchset uint32
 	newTask, newChange     bool
 	newPatchset            bool
+	closed                 bool // the Change takes nothing any more
 	base, head             content
 	note                   string
 }
@@ -422,7 +423,8 @@ func (w *Workspace) recordOnce(ctx context.Context, tx *authority.Tx, r *Range, 
 		return err
 	} else if ok {
 		out.patchset, out.change, out.task = p.Index, p.Change, p.Task
-		if c, err := tx.Change(p.Change); err != nil || !c.Open() {
+		c, err := tx.Change(p.Change)
+		if out.closed = !c.Open(); err != nil || out.closed {
 			return err
 		}
 		return tx.SelectPatchset(p.Index)

@@ -47,46 +47,11 @@ func (w *Workspace) check(ctx context.Context, rec *recorded, rl *rules, o *Opti
 	}
 	enqueue := o.Rerun
 	for {
-		var lease authority.Lease
-		var wait time.Duration
-		var done, claimed bool
-		err := w.Repo.Update(ctx, func(tx *authority.Tx) error {
-			done, claimed = false, false // it may run again
-			p, err := tx.Patchset(rec.patchset)
-			if err != nil {
-				return err
-			}
-			job, err := tx.SelectedJob(&p)
-			if err != nil {
-				return err
-			}
-			active := job != nil && !job.State.Terminal()
-			if !active && !enqueue && p.CICompletedAt != 0 {
-				done = true
-			} else {
-				index, _, err := tx.EnqueueCI(rec.patchset)
-				if err != nil {
-					return err
-				}
-				if p, err = tx.Patchset(rec.patchset); err != nil {
-					return err
-				}
-				j, err := tx.Job(index)
-				if err != nil {
-					return err
-				}
-				lease, wait, err = w.claim(tx, &j, request)
-				if err != nil {
-					return err
-				}
-				claimed = wait == 0
-				job = &j
-			}
-			out.seq = p.CIRunSeq
-			if job != nil {
-				out.job = job.Index
-			}
-			return nil
+		var lease *authority.Lease
+		var done bool
+		err := w.Repo.Update(ctx, func(tx *authority.Tx) (err error) {
+			lease, done, err = w.turn(tx, rec.patchset, enqueue, request, out)
+			return err
 		})
 		if err != nil {
 			return nil, err
@@ -94,11 +59,11 @@ func (w *Workspace) check(ctx context.Context, rec *recorded, rl *rules, o *Opti
 		out.logDir = w.logDir(out.job)
 		switch {
 		case done:
-			out.results, err = w.results(out.job, out.seq)
-			return out, err
-		case claimed:
+			out.results = w.results(out.job, out.seq)
+			return out, nil
+		case lease != nil:
 			out.ran, out.attached = true, false
-			return out, w.work(ctx, rec, rl, lease, out, o.Progress)
+			return out, w.work(ctx, rec, rl, *lease, out, o.Progress)
 		}
 		enqueue, out.attached = false, true
 		if o.Waiting != nil {
@@ -107,42 +72,66 @@ func (w *Workspace) check(ctx context.Context, rec *recorded, rl *rules, o *Opti
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w while another command ran the checks", ErrInterrupted)
-		case <-time.After(min(wait, poll)):
+		case <-time.After(poll):
 		}
 	}
 }
 
-// claim takes a Job, or says how long to wait before looking again: somebody
-// holds it, or it waits for its retry.
-func (w *Workspace) claim(tx *authority.Tx, j *authority.Job, request authority.RequestID) (authority.Lease, time.Duration, error) {
-	if j.State == record.JobStateRunning {
-		next, err := tx.LoseLease(j.Index)
-		if errors.Is(err, authority.ErrLeaseHeld) {
-			return authority.Lease{}, poll, nil
-		}
-		if err != nil {
-			return authority.Lease{}, 0, err
-		}
-		*j = next
+// turn tells whether a Patchset has its evidence, and if not, makes sure that it
+// has a Job and takes the Job's lease. Without either somebody else holds the Job,
+// or it waits for its retry. Job and run are noted in out.
+func (w *Workspace) turn(tx *authority.Tx, patchset uint32, enqueue bool, request authority.RequestID, out *run) (lease *authority.Lease, done bool, err error) {
+	p, err := tx.Patchset(patchset)
+	if err != nil {
+		return nil, false, err
 	}
-	if j.State != record.JobStateQueued || j.AvailableAt > tx.Now() {
-		return authority.Lease{}, poll, nil
+	out.seq = p.CIRunSeq
+	job, err := tx.SelectedJob(&p)
+	if err != nil {
+		return nil, false, err
 	}
-	l, err := tx.Claim(j.Index, request)
-	return l, 0, err
+	if job != nil {
+		out.job = job.Index
+	}
+	active := job != nil && !job.State.Terminal()
+	if !active && !enqueue && p.CICompletedAt != 0 {
+		return nil, true, nil
+	}
+	if out.job, _, err = tx.EnqueueCI(patchset); err != nil {
+		return nil, false, err
+	}
+	if p, err = tx.Patchset(patchset); err != nil {
+		return nil, false, err
+	}
+	out.seq = p.CIRunSeq
+	lease, err = claim(tx, out.job, request)
+	return lease, false, err
 }
 
-// results reads the detailed results of a run, which are no authority: without
-// them the compact evidence has to do.
-func (w *Workspace) results(job, seq uint32) (suite.Results, error) {
-	meta, results, err := suite.ReadResults(w.logDir(job))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && (meta.Job != job || meta.RunSequence != seq) {
+// claim takes a Job's lease, or nil when it cannot be had yet.
+func claim(tx *authority.Tx, job uint32, request authority.RequestID) (*authority.Lease, error) {
+	j, err := tx.LoseLease(job) // gives back what a dead holder has left
+	if errors.Is(err, authority.ErrLeaseHeld) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, nil //nolint:nilerr // a damaged copy is as good as none
+		return nil, err
 	}
-	return results, nil
+	if j.State != record.JobStateQueued || j.AvailableAt > tx.Now() {
+		return nil, nil
+	}
+	l, err := tx.Claim(job, request)
+	return &l, err
+}
+
+// results reads the detailed results of a run, which are no authority: without
+// them, or with a damaged copy, the compact evidence has to do.
+func (w *Workspace) results(job, seq uint32) suite.Results {
+	meta, results, err := suite.ReadResults(w.logDir(job))
+	if err != nil || meta.Job != job || meta.RunSequence != seq {
+		return nil
+	}
+	return results
 }
 
 // work runs the suites of a claimed Job in a clean checkout and gives the
@@ -291,7 +280,7 @@ func (w *Workspace) sweep(ctx context.Context) error {
 			if err != nil || j.State != record.JobStateRunning {
 				return err
 			}
-			_, held, err = v.LeaseOf(&j, record.Seconds(max(w.clock().Unix(), 1)))
+			_, held, err = v.LeaseOf(&j, w.now())
 			return err
 		})
 		if err != nil {

@@ -10,9 +10,6 @@ var (
 	// an empty range, an unknown name, uncommitted changes. Nothing was changed.
 	ErrUsage = errors.New("cannot do that")
 
-	// ErrRefused is returned when policy or the present state says no.
-	ErrRefused = errors.New("refused")
-
 	// ErrInterrupted is returned when the caller's context ended while suites
 	// ran. The Job has failed, no process and no checkout is left.
 	ErrInterrupted = errors.New("interrupted")

@@ -57,7 +57,7 @@ func standingOf(s record.CheckStatus) Standing {
 // explain gives every check of an evaluation its reason and its remedy, and adds
 // the objections, which no check of the format shows while no review is required.
 func explain(s *subject, p *authority.Patchset) []Requirement {
-	x := explainer{s, p, p.ID.String()}
+	x := explainer{s, p}
 	list := []Requirement{}
 	for _, c := range s.eval.Checks {
 		r := Requirement{Name: c.Kind.String(), Status: c.Status.String(), Standing: standingOf(c.Status)}
@@ -88,9 +88,8 @@ func explain(s *subject, p *authority.Patchset) []Requirement {
 }
 
 type explainer struct {
-	s  *subject
-	p  *authority.Patchset
-	id string
+	s *subject
+	p *authority.Patchset
 }
 
 func (x explainer) check(c record.PolicyCheck) (why, next string) {

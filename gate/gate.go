@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 
 	"github.com/writ-authority/writ/authority"
 	"github.com/writ-authority/writ/bindb/record"
@@ -57,11 +56,7 @@ func (w *Workspace) Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	s := &subject{rec: rec, rules: rl, run: &run{}}
-	closed, err := w.closed(ctx, rec)
-	if err != nil {
-		return nil, err
-	}
-	if closed {
+	if rec.closed {
 		return w.closedReport(ctx, s, o.Land)
 	}
 	if s.run, err = w.check(ctx, rec, rl, &o); err != nil {
@@ -72,7 +67,7 @@ func (w *Workspace) Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	var land *LandReport
 	if o.Land {
-		if land, err = w.landSubject(ctx, s); err != nil {
+		if land, err = w.land(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -81,16 +76,6 @@ func (w *Workspace) Run(ctx context.Context, o Options) (*Report, error) {
 		out.Land = land
 	}
 	return out, err
-}
-
-func (w *Workspace) closed(ctx context.Context, rec *recorded) (bool, error) {
-	closed := false
-	err := w.Repo.View(ctx, func(v *authority.View) error {
-		c, err := v.Change(rec.change)
-		closed = !c.Open()
-		return err
-	})
-	return closed, err
 }
 
 // closedReport tells what became of a Patchset whose Change is closed. Nothing is
@@ -108,11 +93,10 @@ func (w *Workspace) closedReport(ctx context.Context, s *subject, land bool) (*R
 
 // look evaluates a Patchset without recording anything.
 func (w *Workspace) look(ctx context.Context, s *subject) error {
-	now := record.Seconds(max(w.clock().Unix(), 1))
 	var f authority.Facts
 	err := w.Repo.View(ctx, func(v *authority.View) error {
 		var err error
-		if f, err = v.Facts(s.rec.patchset, now); err != nil {
+		if f, err = v.Facts(s.rec.patchset, w.now()); err != nil {
 			return err
 		}
 		s.decision, err = v.Decision(&f.Patchset)
@@ -121,24 +105,20 @@ func (w *Workspace) look(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if err := w.findResults(s, &f.Patchset); err != nil {
-		return err
-	}
+	w.findResults(s, &f.Patchset)
 	s.eval = authority.Evaluate(s.rules.input(&f.Patchset, s.run.results), f)
 	return nil
 }
 
 // findResults reads the results of the selected run when this command has not
 // just made them.
-func (w *Workspace) findResults(s *subject, p *authority.Patchset) error {
+func (w *Workspace) findResults(s *subject, p *authority.Patchset) {
 	job, ok := p.CIJob.Index()
 	if !ok || s.run.results != nil {
-		return nil
+		return
 	}
-	var err error
-	s.run.job, s.run.seq, s.run.logDir = job, p.CIRunSeq, w.logDir(job)
-	s.run.results, err = w.results(job, p.CIRunSeq)
-	return err
+	s.run.logDir = w.logDir(job)
+	s.run.results = w.results(job, p.CIRunSeq)
 }
 
 // decide evaluates a Patchset and records the decision, together with what before
@@ -150,29 +130,16 @@ func (w *Workspace) decide(ctx context.Context, s *subject, before func(*authori
 				return err
 			}
 		}
-		p, err := tx.Patchset(s.rec.patchset)
-		if err != nil {
-			return err
-		}
-		if err := w.findResults(s, &p); err != nil {
-			return err
-		}
-		s.eval, s.decision, err = tx.Decide(s.rec.patchset, s.rules.input(&p, s.run.results))
-		return err
+		return w.decideIn(tx, s)
 	})
 }
 
-// landSubject lands and reads the state after it.
-func (w *Workspace) landSubject(ctx context.Context, s *subject) (*LandReport, error) {
-	var p authority.Patchset
-	err := w.Repo.View(ctx, func(v *authority.View) error {
-		var err error
-		p, err = v.Patchset(s.rec.patchset)
-		return err
-	})
+func (w *Workspace) decideIn(tx *authority.Tx, s *subject) error {
+	p, err := tx.Patchset(s.rec.patchset)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	land, err := w.land(ctx, s.rec, s.rules.input(&p, s.run.results))
-	return land, errors.Join(err, w.look(ctx, s))
+	w.findResults(s, &p)
+	s.eval, s.decision, err = tx.Decide(s.rec.patchset, s.rules.input(&p, s.run.results))
+	return err
 }

@@ -308,7 +308,7 @@ func (b *bundle) crash(after func(context.Context, *landing) error) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	l := &landing{w: w, rec: s.rec, out: &LandReport{}}
+	l := &landing{w: w, sub: s, out: &LandReport{}}
 	err = w.Repo.Exclusive(ctx, func(se *authority.Session) error {
 		l.s = se
 		if ok, err := l.prepare(ctx); err != nil || !ok {

@@ -145,12 +145,8 @@ func patchsetHistory(v *authority.View, p *authority.Patchset) (h PatchsetHistor
 		return h, "", err
 	}
 	h.Revision = s.Name()
-	if i, ok := s.Line.Index(); ok {
-		l, err := v.Line(i)
-		if err != nil {
-			return h, "", err
-		}
-		line = l.Name
+	if line, err = branchOf(v, &s); err != nil {
+		return h, "", err
 	}
 	summary, err := v.Summary(p)
 	if err != nil {
@@ -239,7 +235,7 @@ type OpenChange struct {
 // recorded alone. more reports that older ones were not looked at.
 func (w *Workspace) Status(ctx context.Context, limit int) (list []OpenChange, more bool, err error) {
 	list = []OpenChange{}
-	now := record.Seconds(max(w.clock().Unix(), 1))
+	now := w.now()
 	err = w.Repo.View(ctx, func(v *authority.View) error {
 		n, err := bindb.Changes.Count(v)
 		if err != nil {
@@ -294,12 +290,8 @@ func openChange(v *authority.View, index uint32, now record.Seconds) (o OpenChan
 	if err != nil {
 		return o, err
 	}
-	if i, ok := s.Line.Index(); ok {
-		l, err := v.Line(i)
-		if err != nil {
-			return o, err
-		}
-		o.Branch = l.Name
+	if o.Branch, err = branchOf(v, &s); err != nil {
+		return o, err
 	}
 	d, err := v.Decision(&p)
 	if err != nil {

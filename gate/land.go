@@ -52,8 +52,7 @@ func (l *LandReport) Done() bool { return l.Outcome == Landed || l.Outcome == Al
 type landing struct {
 	w    *Workspace
 	s    *authority.Session
-	rec  *recorded
-	in   authority.PolicyInput
+	sub  *subject
 	out  *LandReport
 	from gitrepo.OID // the target's present commit
 	to   gitrepo.OID // what it moves to
@@ -63,11 +62,11 @@ type landing struct {
 
 // land brings a Patchset onto the target branch, with the authority locked from
 // the last evaluation until the record of the result.
-func (w *Workspace) land(ctx context.Context, rec *recorded, in authority.PolicyInput) (*LandReport, error) {
-	l := &landing{w: w, rec: rec, in: in, out: &LandReport{Target: w.Target}}
+func (w *Workspace) land(ctx context.Context, sub *subject) (*LandReport, error) {
+	l := &landing{w: w, sub: sub, out: &LandReport{Target: w.Target}}
 	if w.Target == "" {
-		return l.refuse(TargetUnusable, "the repository has no branch main or master",
-			"create it, or name another target in writ.yaml"), nil
+		l.end(TargetUnusable, "the repository has no branch main or master", "create it, or name another target in writ.yaml")
+		return l.out, nil
 	}
 	err := w.Repo.Exclusive(ctx, func(s *authority.Session) error {
 		l.s = s
@@ -76,9 +75,9 @@ func (w *Workspace) land(ctx context.Context, rec *recorded, in authority.Policy
 	return l.out, err
 }
 
-func (l *landing) refuse(o LandOutcome, why, advice string) *LandReport {
+// end says what the attempt came to.
+func (l *landing) end(o LandOutcome, why, advice string) {
 	l.out.Outcome, l.out.Why, l.out.Advice = o, why, advice
-	return l.out
 }
 
 func (l *landing) run(ctx context.Context) error {
@@ -100,7 +99,7 @@ func (l *landing) run(ctx context.Context) error {
 	// impatient.
 	ctx = context.WithoutCancel(ctx)
 	if why := l.move(ctx, checkouts); why != nil {
-		l.refuse(UpdateFailed, why.Error(), "run the command again")
+		l.end(UpdateFailed, why.Error(), "run the command again")
 		return l.s.Update(ctx, func(tx *authority.Tx) error { return tx.FailLand(land, record.LandFailureTargetUpdateFailed) })
 	}
 	return l.finish(ctx, land)
@@ -108,10 +107,9 @@ func (l *landing) run(ctx context.Context) error {
 
 // allowed evaluates the Patchset once more, now that nobody can change it.
 func (l *landing) allowed(ctx context.Context) (bool, error) {
-	var e *authority.Evaluation
 	var open, landed bool
 	err := l.s.Update(ctx, func(tx *authority.Tx) error {
-		c, err := tx.Change(l.rec.change)
+		c, err := tx.Change(l.sub.rec.change)
 		if err != nil {
 			return err
 		}
@@ -119,24 +117,24 @@ func (l *landing) allowed(ctx context.Context) (bool, error) {
 		if !open {
 			return nil
 		}
-		e, _, err = tx.Decide(l.rec.patchset, l.in)
-		return err
+		return l.w.decideIn(tx, l.sub)
 	})
+	e := l.sub.eval
 	switch {
 	case err != nil:
 		return false, err
 	case landed:
-		l.refuse(AlreadyLanded, "the change has landed before", "")
+		l.end(AlreadyLanded, "the change has landed before", "")
 	case !open:
-		l.refuse(PolicyBlocked, "the change is archived", "")
+		l.end(PolicyBlocked, "the change is archived", "")
 	case e.Landable():
 		return true, nil
 	case len(e.Objections) > 0:
-		l.refuse(ReviewBlocked, fmt.Sprintf("%s objects", e.Objections[0].Actor), "settle the objection; its author can approve or dismiss")
+		l.end(ReviewBlocked, fmt.Sprintf("%s objects", e.Objections[0].Actor), "settle the objection; its author can approve or dismiss")
 	case failsChecks(e):
-		l.refuse(CIBlocked, "a required check does not pass", "see the requirements above")
+		l.end(CIBlocked, "a required check does not pass", "see the requirements above")
 	default:
-		l.refuse(PolicyBlocked, fmt.Sprintf("the decision is %s", e.Decision), "see the requirements above")
+		l.end(PolicyBlocked, fmt.Sprintf("the decision is %s", e.Decision), "see the requirements above")
 	}
 	return false, nil
 }
@@ -157,14 +155,14 @@ func failsChecks(e *authority.Evaluation) bool {
 // one.
 func (l *landing) prepare(ctx context.Context) (bool, error) {
 	git := l.w.Git
-	head := l.rec.head.commit
+	head := l.sub.rec.head.commit
 	var ok bool
 	var err error
 	if l.from, ok, err = git.Ref(ctx, l.w.targetRef()); err != nil {
 		return false, err
 	}
 	if !ok {
-		l.refuse(TargetUnusable, fmt.Sprintf("branch %s does not exist", l.w.Target), "create it")
+		l.end(TargetUnusable, fmt.Sprintf("branch %s does not exist", l.w.Target), "create it")
 		return false, nil
 	}
 	l.out.From = string(l.from)
@@ -174,7 +172,7 @@ func (l *landing) prepare(ctx context.Context) (bool, error) {
 	}
 	l.tree = c.Tree
 	if in, err := git.IsAncestor(ctx, head, l.from); err != nil || in {
-		l.refuse(AlreadyLanded, fmt.Sprintf("branch %s contains %.12s already", l.w.Target, head), "")
+		l.end(AlreadyLanded, fmt.Sprintf("branch %s contains %.12s already", l.w.Target, head), "")
 		return false, err
 	}
 	if in, err := git.IsAncestor(ctx, l.from, head); err != nil {
@@ -188,10 +186,10 @@ func (l *landing) prepare(ctx context.Context) (bool, error) {
 
 func (l *landing) merge(ctx context.Context) (bool, error) {
 	git := l.w.Git
-	head := l.rec.head.commit
+	head := l.sub.rec.head.commit
 	m, err := git.MergeTree(ctx, l.from, head)
 	if errors.Is(err, gitrepo.ErrUnrelated) {
-		l.refuse(BaseStale, fmt.Sprintf("branch %s and the head share no history", l.w.Target), "rebase onto it and run the gate again")
+		l.end(BaseStale, fmt.Sprintf("branch %s and the head share no history", l.w.Target), "rebase onto it and run the gate again")
 		return false, nil
 	}
 	if err != nil {
@@ -204,10 +202,10 @@ func (l *landing) merge(ctx context.Context) (bool, error) {
 		for i, p := range m.Conflicts {
 			l.out.Conflicts[i] = strings.ToValidUTF8(p, "\uFFFD")
 		}
-		l.refuse(Conflict, fmt.Sprintf("branch %s has moved and conflicts in %s", l.w.Target, strings.Join(l.out.Conflicts, ", ")), rebase)
+		l.end(Conflict, fmt.Sprintf("branch %s has moved and conflicts in %s", l.w.Target, strings.Join(l.out.Conflicts, ", ")), rebase)
 		return false, nil
 	case m.Tree != l.tree:
-		l.refuse(BaseStale, fmt.Sprintf("branch %s has moved; merged with it, the tree is not the one that was tested", l.w.Target), rebase)
+		l.end(BaseStale, fmt.Sprintf("branch %s has moved; merged with it, the tree is not the one that was tested", l.w.Target), rebase)
 		return false, nil
 	}
 	message, err := l.mergeMessage()
@@ -222,7 +220,7 @@ func (l *landing) merge(ctx context.Context) (bool, error) {
 func (l *landing) mergeMessage() (string, error) {
 	var message string
 	err := l.s.View(func(v *authority.View) error {
-		p, err := v.Patchset(l.rec.patchset)
+		p, err := v.Patchset(l.sub.rec.patchset)
 		if err != nil {
 			return err
 		}
@@ -246,7 +244,7 @@ func (l *landing) checkouts(ctx context.Context) ([]string, bool, error) {
 			return nil, false, err
 		}
 		if !clean {
-			l.refuse(TargetUnusable, fmt.Sprintf("%s has branch %s checked out with changes that are not committed", path, l.w.Target),
+			l.end(TargetUnusable, fmt.Sprintf("%s has branch %s checked out with changes that are not committed", path, l.w.Target),
 				"commit or stash them, or check out another branch there")
 			return nil, false, nil
 		}
@@ -276,7 +274,7 @@ func (l *landing) begin(ctx context.Context) (uint32, error) {
 		if err := tx.SetLineHead(main, pre); err != nil {
 			return err
 		}
-		land, err = tx.BeginLand(authority.LandSpec{Patchset: l.rec.patchset, TargetLine: main, PreTarget: pre, Mode: l.mode})
+		land, err = tx.BeginLand(authority.LandSpec{Patchset: l.sub.rec.patchset, TargetLine: main, PreTarget: pre, Mode: l.mode})
 		if err != nil {
 			return err
 		}
@@ -325,11 +323,11 @@ func (l *landing) move(ctx context.Context, checkouts []string) error {
 
 // finish proves that the branch holds the tested tree and records the success.
 func (l *landing) finish(ctx context.Context, land uint32) error {
-	if err := l.w.finishLand(ctx, l.s, land, l.to, l.rec.head.commit); err != nil {
+	if err := l.w.finishLand(ctx, l.s, land, l.to, l.sub.rec.head.commit); err != nil {
 		return err
 	}
 	l.out.To, l.out.Mode = string(l.to), l.mode.String()
-	l.refuse(Landed, fmt.Sprintf("branch %s moved from %.12s to %.12s", l.w.Target, l.from, l.to), "")
+	l.end(Landed, fmt.Sprintf("branch %s moved from %.12s to %.12s", l.w.Target, l.from, l.to), "")
 	return nil
 }
 

@@ -102,14 +102,8 @@ func resultOf(p *authority.Patchset, s suite.Planned, results suite.Results) rec
 	return record.CIStatusNone
 }
 
+// ciStatus gives a suite's status as the format keeps it; both spell it alike.
 func ciStatus(s suite.Status) record.CIStatus {
-	switch s {
-	case suite.StatusPass:
-		return record.CIStatusPass
-	case suite.StatusFail:
-		return record.CIStatusFail
-	case suite.StatusError:
-		return record.CIStatusError
-	}
-	return record.CIStatusNone
+	v, _ := record.ParseCIStatus(string(s)) // none for what is no status
+	return v
 }

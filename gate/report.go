@@ -161,13 +161,9 @@ func (w *Workspace) report(ctx context.Context, s *subject) (*Report, error) {
 		if revision, err = v.Snapshot(p.RevisionSnapshot); err != nil {
 			return err
 		}
-		branch := ""
-		if i, ok := revision.Line.Index(); ok {
-			l, err := v.Line(i)
-			if err != nil {
-				return err
-			}
-			branch = l.Name
+		branch, err := branchOf(v, &revision)
+		if err != nil {
+			return err
 		}
 		out.Landed = c.Meta.Lifecycle() == record.ChangeLifecycleLanded && c.SelectedPatchset == record.RefTo(p.Index)
 		summary, err := v.Summary(&p)
@@ -201,6 +197,16 @@ func (w *Workspace) report(ctx context.Context, s *subject) (*Report, error) {
 	}
 	out.Notes = append(out.Notes, w.Notes...)
 	return out, nil
+}
+
+// branchOf is the name of the Line that a Snapshot was authored on, "" for none.
+func branchOf(v *authority.View, s *authority.Snapshot) (string, error) {
+	i, ok := s.Line.Index()
+	if !ok {
+		return "", nil
+	}
+	l, err := v.Line(i)
+	return l.Name, err
 }
 
 func snapshotRef(s *authority.Snapshot, commit string) SnapshotRef {

@@ -125,6 +125,9 @@ func (w *Workspace) Close() error {
 	return errors.Join(append(errs, w.Git.Close())...)
 }
 
+// now is the clock in whole seconds, never zero.
+func (w *Workspace) now() record.Seconds { return record.Seconds(max(w.clock().Unix(), 1)) }
+
 // name is the display name of the repository.
 func (w *Workspace) name() string {
 	dir := w.Git.Top()

@@ -14,14 +14,9 @@ import (
 )
 
 func (a *app) db() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "db",
-		Short: "Look at the files of the authority",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.dbLayout(), a.dbDump())
-	return c
+	return group("db", "Look at the files of the authority",
+		a.dbLayout(), a.dbDump(),
+	)
 }
 
 func (a *app) dbLayout() *cobra.Command {

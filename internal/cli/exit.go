@@ -68,7 +68,6 @@ var codes = []struct {
 	{authority.ErrLeaseLost, exitConflict, "lease_lost"},
 	{authority.ErrState, exitRefused, "state"},
 	{authority.ErrNotActive, exitRefused, "not_active"},
-	{gate.ErrRefused, exitRefused, "refused"},
 	{errBlocked, exitRefused, "blocked"},
 	{bindb.ErrCapacity, exitRefused, "capacity"},
 	{bindb.ErrTooLarge, exitUsage, "too_large"},

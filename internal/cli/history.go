@@ -182,39 +182,34 @@ func (a *app) showStatus(list []gate.OpenChange, more bool) {
 }
 
 func (a *app) patchset() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "patchset",
-		Short: "Look into a patchset",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(&cobra.Command{
-		Use:   "diffstat [PATCHSET]",
-		Short: "Compare the two trees of a patchset",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			var d *gate.Diffstat
-			err := a.about(c.Context(), args, false, func(w *gate.Workspace, p *authority.Patchset) error {
-				var err error
-				d, err = w.Diffstat(c.Context(), p)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			doc := struct {
-				Schema string `json:"schema"`
-				*gate.Diffstat
-			}{"writ.diffstat.v1", d}
-			return a.print(doc, func() {
-				for _, f := range d.Files {
-					fmt.Fprintf(a.out, "%-12s  %s\n", f.Status, line(f.Path))
+	return group("patchset", "Look into a patchset",
+		&cobra.Command{
+			Use:   "diffstat [PATCHSET]",
+			Short: "Compare the two trees of a patchset",
+			Args:  cobra.MaximumNArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				var d *gate.Diffstat
+				err := a.about(c.Context(), args, false, func(w *gate.Workspace, p *authority.Patchset) error {
+					var err error
+					d, err = w.Diffstat(c.Context(), p)
+					return err
+				})
+				if err != nil {
+					return err
 				}
-				fmt.Fprintf(a.out, "%s: %d added, %d deleted, %d modified\n", d.Patchset, d.Added, d.Deleted, d.Modified)
-			})
+				doc := struct {
+					Schema string `json:"schema"`
+					*gate.Diffstat
+				}{"writ.diffstat.v1", d}
+				return a.print(doc, func() {
+					for _, f := range d.Files {
+						fmt.Fprintf(a.out, "%-12s  %s\n", f.Status, line(f.Path))
+					}
+					fmt.Fprintf(a.out, "%s: %d added, %d deleted, %d modified\n", d.Patchset, d.Added, d.Deleted, d.Modified)
+				})
+			},
 		},
-	})
-	return c
+	)
 }
 
 func (a *app) doctor() *cobra.Command {

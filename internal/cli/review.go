@@ -49,19 +49,12 @@ func (a *app) report(ctx context.Context, args []string, verb func(*gate.Workspa
 }
 
 func (a *app) review() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "review",
-		Short: "Approve a patchset, object to it, or comment on it",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(
+	return group("review", "Approve a patchset, object to it, or comment on it",
 		a.reviewAction("approve", "Approve a patchset", record.ReviewActionApprove),
 		a.reviewAction("request-changes", "Object to a patchset until it is changed", record.ReviewActionRequestChanges),
 		a.reviewAction("comment", "Comment on a patchset", record.ReviewActionComment),
 		a.reviewAction("dismiss", "Take back what you said about a patchset", record.ReviewActionDismiss),
 	)
-	return c
 }
 
 func (a *app) reviewAction(use, short string, action record.ReviewAction) *cobra.Command {
@@ -156,14 +149,9 @@ func (a *app) attest() *cobra.Command {
 }
 
 func (a *app) waiver() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "waiver",
-		Short: "Waive a requirement for one patchset, with a reason",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.waiverAdd(), a.waiverList())
-	return c
+	return group("waiver", "Waive a requirement for one patchset, with a reason",
+		a.waiverAdd(), a.waiverList(),
+	)
 }
 
 func (a *app) waiverAdd() *cobra.Command {

@@ -115,6 +115,18 @@ func (a *app) checkRepo() error {
 	return nil
 }
 
+// group is a noun whose verbs are subs; alone it shows its help.
+func group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(subs...)
+	return c
+}
+
 // wrapArgs makes wrong arguments wrong use, for every command below c.
 func wrapArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {

@@ -4,7 +4,7 @@
 // review.go and so on. The struct and its directive comments are the only
 // declaration. go generate derives from them the size constant, the Encode and
 // Decode methods, the accessors of the metadata bytes, the layout tables behind
-// Layouts and Dump, and the page docs/bindb-layout.md. A test fails when the
+// Layouts and Dump, and the page docs/format.md. A test fails when the
 // derived files are stale.
 //
 // # What it promises

@@ -11,7 +11,7 @@ import (
 
 const (
 	codeFile = "records_gen.go"
-	pageFile = "../../docs/bindb-layout.md"
+	pageFile = "../../docs/format.md"
 )
 
 func main() {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-const intro = `# Binary DB v0: records
+const intro = `# Binary DB v0: the format
 
 This page lists every fixed record that Writ reads and writes, byte by byte. It is generated from the declarations in
 [bindb/record](../bindb/record); change those and run ` + "`go generate ./bindb/record`" + `.

@@ -42,12 +42,20 @@ func (v *View) Actor(index uint32) (Actor, error) {
 // EnsureActor returns the Actor with exactly this name and address, of kind
 // unknown, and creates it when there is none. Its last-seen time becomes now.
 func (tx *Tx) EnsureActor(name, email string) (index uint32, err error) {
-	want := record.ActorPayload{UserName: name, Email: email}
+	return tx.ensureActor(record.ActorKindUnknown, record.ActorPayload{UserName: name, Email: email})
+}
+
+// EnsureTeam does the same for the team with exactly this name.
+func (tx *Tx) EnsureTeam(name string) (index uint32, err error) {
+	return tx.ensureActor(record.ActorKindTeam, record.ActorPayload{UserName: name})
+}
+
+func (tx *Tx) ensureActor(kind record.ActorKind, want record.ActorPayload) (index uint32, err error) {
 	var found Actor
 	var ok bool
-	err = bindb.ActorsByName(tx, name, func(i uint32) (bool, error) {
+	err = bindb.ActorsByName(tx, want.UserName, func(i uint32) (bool, error) {
 		a, err := bindb.Actors.Get(tx, i)
-		if err != nil || a.Meta.Tombstoned() || a.Meta.Kind() != record.ActorKindUnknown {
+		if err != nil || a.Meta.Tombstoned() || a.Meta.Kind() != kind {
 			return true, err
 		}
 		var p record.ActorPayload
@@ -55,7 +63,7 @@ func (tx *Tx) EnsureActor(name, email string) (index uint32, err error) {
 			return false, err
 		}
 		if p == want {
-			found, ok = Actor{a, i, name, email}, true
+			found, ok = Actor{a, i, want.UserName, want.Email}, true
 		}
 		return !ok, nil
 	})
@@ -63,11 +71,7 @@ func (tx *Tx) EnsureActor(name, email string) (index uint32, err error) {
 		return 0, err
 	}
 	if ok {
-		if found.CreatedAt == 0 {
-			found.CreatedAt = tx.now
-		}
-		found.LastSeenAt = max(found.LastSeenAt, tx.now)
-		return found.Index, bindb.Actors.Put(tx.tx, found.Index, found.Actor)
+		return found.Index, tx.seen(found)
 	}
 	defer tx.writes(&err)
 	off, n, err := addPayload(tx, bindb.ActorPayload, &want)
@@ -75,8 +79,21 @@ func (tx *Tx) EnsureActor(name, email string) (index uint32, err error) {
 		return 0, err
 	}
 	rec := record.Actor{
-		PayloadOffset: off, PayloadLen: n, KeyHash: record.FNV1a64([]byte(name)), CreatedAt: tx.now, LastSeenAt: tx.now,
+		PayloadOffset: off, PayloadLen: n, KeyHash: record.FNV1a64([]byte(want.UserName)), CreatedAt: tx.now, LastSeenAt: tx.now,
 	}
+	rec.Meta.SetKind(kind)
 	want.SetMeta(&rec.Meta)
 	return bindb.Actors.Append(tx.tx, rec)
+}
+
+// seen brings the last-seen time of an Actor up to now.
+func (tx *Tx) seen(a Actor) error {
+	if a.LastSeenAt >= tx.now {
+		return nil
+	}
+	if a.CreatedAt == 0 {
+		a.CreatedAt = tx.now
+	}
+	a.LastSeenAt = tx.now
+	return bindb.Actors.Put(tx.tx, a.Index, a.Actor)
 }

@@ -49,7 +49,7 @@ func (tx *Tx) OpenChange(task uint32, title string, baseLine uint32, fork record
 	if !t.Open() {
 		return 0, statef("%s is closed", t.ID)
 	}
-	if _, err := tx.Line(baseLine); err != nil {
+	if _, err := tx.usableLine(baseLine); err != nil {
 		return 0, err
 	}
 	if i, ok := fork.Index(); ok {
@@ -80,6 +80,97 @@ func (tx *Tx) OpenChange(task uint32, title string, baseLine uint32, fork record
 	}
 	return index, addRows(tx,
 		[]ordinalTable{bindb.ChangePatchsets, bindb.ChangeLands}, []inventoryTable{bindb.ChangeSnapshots})
+}
+
+// Archiving says why a Change is archived.
+type Archiving uint8
+
+const (
+	// ArchivePlain puts a Change aside.
+	ArchivePlain Archiving = iota
+	// ArchiveSuperseded says that other work takes its place.
+	ArchiveSuperseded
+	// ArchiveCanceled gives it up.
+	ArchiveCanceled
+)
+
+// Status is the lifecycle of a Change, or for an archived one superseded or
+// canceled if it is.
+func (c *Change) Status() string {
+	switch {
+	case c.Meta.Superseded():
+		return "superseded"
+	case c.State.Canceled():
+		return "canceled"
+	}
+	return c.Meta.Lifecycle().String()
+}
+
+// ArchiveChange puts an open Change aside, so that it takes nothing any more.
+func (tx *Tx) ArchiveChange(change uint32, why Archiving) error {
+	if why > ArchiveCanceled {
+		return fmt.Errorf("archive: %w: unknown reason %d", bindb.ErrInvalid, why)
+	}
+	c, err := tx.Change(change)
+	if err != nil {
+		return err
+	}
+	if !c.Open() {
+		return statef("%s is %s", c.ID, c.Meta.Lifecycle())
+	}
+	if l, err := tx.RunningLand(); err != nil {
+		return err
+	} else if l != nil && l.Change == change {
+		return statef("%s is running; it must be finished or failed first", l.ID)
+	}
+	return tx.putChange(change, func(c *record.Change) {
+		c.Meta.SetLifecycle(record.ChangeLifecycleArchived)
+		c.Meta.SetSuperseded(why == ArchiveSuperseded)
+		c.State.SetCanceled(why == ArchiveCanceled)
+		settled(&c.Meta)
+		c.ArchivedAt = max(tx.now, c.UpdatedAt)
+	})
+}
+
+// ReopenChange takes an archived Change of an open Task up again. It has to be
+// validated anew.
+func (tx *Tx) ReopenChange(change uint32) error {
+	c, err := tx.Change(change)
+	if err != nil {
+		return err
+	}
+	if c.Meta.Lifecycle() != record.ChangeLifecycleArchived {
+		return statef("%s is %s; only an archived change can be reopened", c.ID, c.Meta.Lifecycle())
+	}
+	t, err := tx.Task(c.Task)
+	if err != nil {
+		return err
+	}
+	if !t.Open() {
+		return statef("%s is closed", t.ID)
+	}
+	line, _ := c.BaseLine.Index()
+	if _, err := tx.usableLine(line); err != nil {
+		return err
+	}
+	return tx.putChange(change, func(c *record.Change) {
+		c.Meta.SetLifecycle(record.ChangeLifecycleDraft)
+		if c.Meta.HasPatchsets() {
+			c.Meta.SetLifecycle(record.ChangeLifecycleActive)
+			c.Meta.SetValidationPending(true)
+		}
+		c.Meta.SetSuperseded(false)
+		c.State.SetCanceled(false)
+		c.ArchivedAt = 0
+	})
+}
+
+// settled clears what an open Change waits for.
+func settled(m *record.ChangeMeta) {
+	m.SetReviewPending(false)
+	m.SetValidationPending(false)
+	m.SetReadyToLand(false)
+	m.SetBlocked(false)
 }
 
 // ChangeIsFull reports whether all Patchset ordinals of a Change are used.

@@ -86,7 +86,7 @@ func (tx *Tx) BeginLand(s LandSpec) (index uint32, err error) {
 	if objections := stand(reviews).objections; len(objections) > 0 {
 		return 0, statef("%s objects to %s", objections[0].Actor, p.ID)
 	}
-	line, err := tx.Line(s.TargetLine)
+	line, err := tx.usableLine(s.TargetLine)
 	if err != nil {
 		return 0, err
 	}
@@ -145,10 +145,7 @@ func (tx *Tx) FinishLand(land, landed uint32) (err error) {
 	}
 	return tx.putChange(l.Change, func(c *record.Change) {
 		c.Meta.SetLifecycle(record.ChangeLifecycleLanded)
-		c.Meta.SetReviewPending(false)
-		c.Meta.SetValidationPending(false)
-		c.Meta.SetReadyToLand(false)
-		c.Meta.SetBlocked(false)
+		settled(&c.Meta)
 	})
 }
 

@@ -1,6 +1,8 @@
 package authority
 
 import (
+	"fmt"
+
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
 )
@@ -80,6 +82,9 @@ type PatchsetSpec struct {
 // the record that commits it. The Patchset is selected if the Change selects
 // none.
 func (tx *Tx) Publish(s PatchsetSpec) (index uint32, err error) {
+	if s.AuthorMode > record.AuthorModeAIOnlyExperimental {
+		return 0, fmt.Errorf("patchset: %w: the author mode %s is only read, never written", bindb.ErrInvalid, s.AuthorMode)
+	}
 	c, err := tx.Change(s.Change)
 	if err != nil {
 		return 0, err
@@ -135,6 +140,38 @@ func (tx *Tx) Publish(s PatchsetSpec) (index uint32, err error) {
 			c.SelectedPatchset = record.RefTo(index)
 		}
 	})
+}
+
+// WithdrawPatchset takes a Patchset back in its author's name. The selected
+// Patchset of a Change cannot be withdrawn; another one is selected first.
+func (tx *Tx) WithdrawPatchset(patchset uint32) error {
+	return tx.discard(patchset, func(m *record.PatchsetMeta) { m.SetWithdrawn(true) })
+}
+
+// InvalidatePatchset declares a Patchset unusable, whatever its author wants. The
+// selected Patchset of a Change cannot be invalidated; another one is selected
+// first.
+func (tx *Tx) InvalidatePatchset(patchset uint32) error {
+	return tx.discard(patchset, func(m *record.PatchsetMeta) { m.SetInvalidated(true) })
+}
+
+func (tx *Tx) discard(patchset uint32, mark func(*record.PatchsetMeta)) error {
+	p, err := tx.Patchset(patchset)
+	if err != nil {
+		return err
+	}
+	c, err := tx.Change(p.Change)
+	if err != nil {
+		return err
+	}
+	if c.SelectedPatchset == record.RefTo(patchset) {
+		return statef("%s is the selected patchset of its change; select another one first", p.ID)
+	}
+	before := p.Meta
+	if mark(&p.Meta); p.Meta == before {
+		return nil
+	}
+	return bindb.Patchsets.Put(tx.tx, patchset, p.Patchset)
 }
 
 // Patchsets lists the Patchsets of a Change, oldest first.

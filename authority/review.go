@@ -62,7 +62,8 @@ type ReviewSpec struct {
 	Actor    uint32
 }
 
-// AddReview records a Review of the selected Patchset of an open Change.
+// AddReview records a Review of the selected Patchset of an open Change. A comment
+// or a request for changes may block; nothing could lift a request that blocks.
 func (tx *Tx) AddReview(s ReviewSpec) (index uint32, err error) {
 	p, c, err := tx.selected(s.Patchset)
 	if err != nil {
@@ -72,7 +73,10 @@ func (tx *Tx) AddReview(s ReviewSpec) (index uint32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if base := s.Action.Base(); s.Blocking && (base == record.ReviewBaseApprove || base == record.ReviewBaseDismiss) {
+	if !s.Action.Valid() {
+		return 0, fmt.Errorf("review: %w: %#x is none of the eleven actions", bindb.ErrInvalid, uint8(s.Action))
+	}
+	if base := s.Action.Base(); s.Blocking && base != record.ReviewBaseComment && base != record.ReviewBaseRequestChanges {
 		return 0, fmt.Errorf("review: %w: %s cannot block", bindb.ErrInvalid, s.Action)
 	}
 	if (s.Action == record.ReviewActionRequest) != (actor.Meta.Kind() == record.ActorKindTeam) {
@@ -89,6 +93,9 @@ func (tx *Tx) AddReview(s ReviewSpec) (index uint32, err error) {
 	}
 	inTask, err := linkInventory(tx, bindb.TaskReviews, c.Task, index)
 	if err != nil {
+		return 0, err
+	}
+	if err := tx.seen(actor); err != nil {
 		return 0, err
 	}
 	off, n, err := addPayload(tx, bindb.ReviewPayload, &record.ReviewPayload{Text: s.Text})
@@ -113,6 +120,23 @@ func (tx *Tx) AddReview(s ReviewSpec) (index uint32, err error) {
 			c.Meta.SetReviewPending(false)
 		}
 	})
+}
+
+// RequestReview asks exactly one team, which is made known when it is not yet, for
+// a Review of the selected Patchset of an open Change. The note may be empty.
+func (tx *Tx) RequestReview(patchset uint32, team, note string) (index uint32, err error) {
+	if team == "" {
+		return 0, fmt.Errorf("review: %w: a request names exactly one team", bindb.ErrInvalid)
+	}
+	if _, _, err := tx.selected(patchset); err != nil {
+		return 0, err
+	}
+	defer tx.writes(&err)
+	actor, err := tx.EnsureTeam(team)
+	if err != nil {
+		return 0, err
+	}
+	return tx.AddReview(ReviewSpec{Patchset: patchset, Action: record.ReviewActionRequest, Text: note, Actor: actor})
 }
 
 // standing is what the Reviews of a Patchset amount to.

@@ -4,84 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
 )
-
-// MainLine is the name of the logical default Line of every Repository. It
-// stands for the branch that changes land on, whatever that branch is called.
-const MainLine = "main"
-
-// Line is a named line of development.
-type Line struct {
-	record.Line
-	Index uint32
-	Name  string
-}
-
-// Line reads one Line that is live.
-func (v *View) Line(index uint32) (Line, error) {
-	rec, err := bindb.Lines.Get(v, index)
-	if err != nil {
-		return Line{}, err
-	}
-	if rec.Meta.Tombstoned() {
-		return Line{}, fmt.Errorf("line %d: %w: it was removed", index, bindb.ErrNotFound)
-	}
-	var p record.LineNamePayload
-	if err := readPayload(v, bindb.LineNamePayload, rec.NameOffset, rec.NameLen, &p); err != nil {
-		return Line{}, err
-	}
-	return Line{rec, index, p.Name}, nil
-}
-
-// FindLine looks a live Line up by its exact name.
-func (v *View) FindLine(name string) (Line, bool, error) {
-	var found Line
-	var ok bool
-	err := bindb.LinesByName(v, name, func(i uint32) (bool, error) {
-		l, err := v.Line(i)
-		if errors.Is(err, bindb.ErrNotFound) {
-			return true, nil // it was removed
-		}
-		if err != nil {
-			return false, err
-		}
-		if l.Name == name && !l.Meta.Archived() {
-			found, ok = l, true
-		}
-		return !ok, nil
-	})
-	return found, ok, err
-}
-
-// EnsureLine returns the Line with that name and creates it when there is none.
-func (tx *Tx) EnsureLine(name string) (index uint32, err error) {
-	if l, ok, err := tx.FindLine(name); err != nil || ok {
-		return l.Index, err
-	}
-	defer tx.writes(&err)
-	off, n, err := addPayload(tx, bindb.LineNamePayload, &record.LineNamePayload{Name: name})
-	if err != nil {
-		return 0, err
-	}
-	return bindb.Lines.Append(tx.tx, record.Line{NameOffset: off, NameLen: n, CreatedAt: tx.now, UpdatedAt: tx.now})
-}
-
-// SetLineHead moves a Line to a Snapshot.
-func (tx *Tx) SetLineHead(line, snapshot uint32) error {
-	l, err := tx.Line(line)
-	if err != nil {
-		return err
-	}
-	if _, err := tx.Snapshot(snapshot); err != nil {
-		return err
-	}
-	l.Head = record.RefTo(snapshot)
-	l.UpdatedAt = max(tx.now, l.UpdatedAt)
-	return bindb.Lines.Put(tx.tx, line, l.Line)
-}
 
 // Snapshot stands for the tree of one commit.
 type Snapshot struct {
@@ -137,9 +64,32 @@ type SnapshotSpec struct {
 	Files    uint32
 	Bytes    uint64
 	Message  string // may be empty
+	// Parents are live Snapshots, each once, at most record.MaxParents. Without any,
+	// nothing is recorded of where the Snapshot comes from.
+	Parents []uint32
 }
 
-// AddSnapshot records a Snapshot.
+// Parents lists the parents of a Snapshot in their order.
+func (v *View) Parents(s *Snapshot) ([]uint32, error) {
+	first, ok := s.Parent.Index()
+	if !s.Meta.ParentEdgesAuthority() {
+		if !ok {
+			return nil, nil
+		}
+		return []uint32{first}, nil
+	}
+	var list []uint32
+	err := bindb.SnapshotParentEdges.All(v, func(_ uint32, e *record.SnapshotParentEdge) error {
+		if e.Child == s.Index {
+			list = append(list, e.Parent)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// AddSnapshot records a Snapshot. Edges to its parents precede the record that
+// commits it.
 func (tx *Tx) AddSnapshot(s SnapshotSpec) (index uint32, err error) {
 	if s.Hash48 >= 1<<48 {
 		return 0, fmt.Errorf("snapshot hash: %w: %x has more than 48 bits", bindb.ErrInvalid, s.Hash48)
@@ -147,7 +97,21 @@ func (tx *Tx) AddSnapshot(s SnapshotSpec) (index uint32, err error) {
 	if len(s.Message) > math.MaxUint16-2 {
 		return 0, fmt.Errorf("snapshot message: %w: %d bytes", bindb.ErrInvalid, len(s.Message))
 	}
+	if len(s.Parents) > record.MaxParents {
+		return 0, fmt.Errorf("snapshot: %w: it has %d parents, at most %d fit", bindb.ErrCapacity, len(s.Parents), record.MaxParents)
+	}
+	for i, parent := range s.Parents {
+		if _, err := tx.Snapshot(parent); err != nil {
+			return 0, err
+		}
+		if slices.Contains(s.Parents[:i], parent) {
+			return 0, fmt.Errorf("snapshot: %w: snapshot %d is named twice as its parent", bindb.ErrInvalid, parent)
+		}
+	}
 	if _, err := tx.Line(s.Line); err != nil {
+		return 0, err
+	}
+	if index, err = bindb.Snapshots.Count(tx); err != nil {
 		return 0, err
 	}
 	defer tx.writes(&err)
@@ -161,5 +125,14 @@ func (tx *Tx) AddSnapshot(s SnapshotSpec) (index uint32, err error) {
 		ManifestHash: s.Manifest, FileCount: s.Files, TotalBytes: s.Bytes, CreatedAt: tx.now,
 	}
 	p.SetMeta(&rec.Meta)
+	for i, parent := range s.Parents {
+		if _, err := bindb.SnapshotParentEdges.Append(tx.tx, record.SnapshotParentEdge{Child: index, Parent: parent, Ordinal: uint16(i)}); err != nil {
+			return 0, err
+		}
+	}
+	if len(s.Parents) > 0 {
+		rec.Meta.SetParentEdgesAuthority(true)
+		rec.Parent = record.RefTo(s.Parents[0])
+	}
 	return bindb.Snapshots.Append(tx.tx, rec)
 }

@@ -83,3 +83,24 @@ func (tx *Tx) Waive(s WaiverSpec) (index uint32, err error) {
 	}
 	return index, tx.touched(p, nil)
 }
+
+// RevokeWaiver ends a Waiver of a Patchset of an open Change.
+func (tx *Tx) RevokeWaiver(waiver uint32) (err error) {
+	rec, err := bindb.Waivers.Get(tx, waiver)
+	if err != nil {
+		return err
+	}
+	if rec.Meta.Tombstoned() {
+		return fmt.Errorf("waiver %d: %w: it was removed", waiver, bindb.ErrNotFound)
+	}
+	p, err := tx.revocable(rec.Patchset)
+	if err != nil || rec.Meta.Revoked() {
+		return err
+	}
+	defer tx.writes(&err)
+	rec.Meta.SetRevoked(true)
+	if err := bindb.Waivers.Put(tx.tx, waiver, rec); err != nil {
+		return err
+	}
+	return tx.touched(p, nil)
+}

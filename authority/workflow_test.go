@@ -4,10 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/writ-authority/writ/authority"
 	"github.com/writ-authority/writ/authority/authoritytest"
@@ -15,119 +19,116 @@ import (
 	"github.com/writ-authority/writ/bindb/record"
 )
 
-// TestRollback: an error after any verb leaves no trace of it.
+// TestRollback: an error after any verb leaves no trace of it, and each verb works
+// when nothing follows.
 func TestRollback(t *testing.T) {
 	t.Parallel()
-	b := authoritytest.Setup(t)
-	p := b.Publish()
-	q := landable(b)
-	queued := enqueue(b, p.Patchset)
-	running := claim(b, enqueue(b, b.Publish().Patchset))
-	lost := claim(b, enqueue(b, b.Publish().Patchset))
-	if err := os.Remove(leaseFile(b)); err != nil {
-		t.Fatal(err)
-	}
-	b.Update(func(tx *authority.Tx) error { _, err := tx.LoseLease(running.Job); return err })
-	b.Clock.Advance(15e9)
-	running = claim(b, running.Job)
-	var land uint32
-	b.Update(func(tx *authority.Tx) (err error) {
-		if err := tx.SetLineHead(q.Main, q.Base); err != nil {
-			return err
-		}
-		land, err = begin(tx, q)
-		return err
-	})
-	second := b.Next(b.Publish())
-	var ann uint32
-	b.Update(func(tx *authority.Tx) (err error) { ann, err = tx.EnsureActor("ann", ""); return err })
-
-	verbs := map[string]func(*authority.Tx) error{
-		"OpenTask": func(tx *authority.Tx) error { _, err := tx.OpenTask("t", "i"); return err },
-		"OpenChange": func(tx *authority.Tx) error {
-			_, err := tx.OpenChange(p.Task, "c", p.Main, record.RefTo(p.Base))
-			return err
-		},
-		"Publish": func(tx *authority.Tx) error {
-			_, err := tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Base, Revision: p.Revision, Summary: "s"})
-			return err
-		},
-		"SelectPatchset": func(tx *authority.Tx) error { return tx.SelectPatchset(second.Patchset - 1) },
-		"EnsureActor":    func(tx *authority.Tx) error { _, err := tx.EnsureActor("bob", ""); return err },
-		"EnsureLine":     func(tx *authority.Tx) error { _, err := tx.EnsureLine("bob"); return err },
-		"SetLineHead":    func(tx *authority.Tx) error { return tx.SetLineHead(p.Main, p.Revision) },
-		"AddSnapshot": func(tx *authority.Tx) error {
-			_, err := tx.AddSnapshot(authoritytest.Snapshot(1, p.Main))
-			return err
-		},
-		"AddReview": func(tx *authority.Tx) error {
-			_, err := tx.AddReview(authority.ReviewSpec{Patchset: p.Patchset, Action: record.ReviewActionApprove, Actor: ann})
-			return err
-		},
-		"Attest": func(tx *authority.Tx) error {
-			_, err := tx.Attest(authority.AttestSpec{Patchset: p.Patchset})
-			return err
-		},
-		"Waive": func(tx *authority.Tx) error {
-			_, err := tx.Waive(authority.WaiverSpec{Patchset: p.Patchset, Rule: record.RuleCodeLint, Reason: "r"})
-			return err
-		},
-		"Decide": func(tx *authority.Tx) error {
-			_, _, err := tx.Decide(p.Patchset, authority.PolicyInput{})
-			return err
-		},
-		"EnqueueCI":  func(tx *authority.Tx) error { _, _, err := tx.EnqueueCI(second.Patchset); return err },
-		"Claim":      func(tx *authority.Tx) error { _, err := tx.Claim(queued, authority.RequestID{1}); return err },
-		"Heartbeat":  func(tx *authority.Tx) error { _, err := tx.Heartbeat(running); return err },
-		"CompleteCI": func(tx *authority.Tx) error { _, err := tx.CompleteCI(running, authoritytest.Passed); return err },
-		"FailJob":    func(tx *authority.Tx) error { return tx.FailJob(running, true) },
-		"LoseLease":  func(tx *authority.Tx) error { _, err := tx.LoseLease(lost.Job); return err },
-		"FinishLand": func(tx *authority.Tx) error { return tx.FinishLand(land, q.Revision) },
-		"FailLand":   func(tx *authority.Tx) error { return tx.FailLand(land, record.LandFailureConflict) },
-		"BeginLand": func(tx *authority.Tx) error {
-			if err := tx.FailLand(land, record.LandFailureConflict); err != nil {
-				return err
+	ctx := context.Background()
+	for _, verb := range authoritytest.Verbs {
+		t.Run(verb.Name, func(t *testing.T) {
+			t.Parallel()
+			b := authoritytest.Setup(t)
+			call, err := verb.Prepare(ctx, b.Repo, b.Clock)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if err := tx.SetLineHead(q.Main, q.Base); err != nil {
-				return err
-			}
-			_, err := begin(tx, q)
-			return err
-		},
-	}
-	root := b.Repo.Root().Dir
-	before, leases := tree(t, root), tree(t, filepath.Dir(leaseFile(b)))
-	for name, verb := range verbs {
-		for _, after := range []struct {
-			what string
-			fn   func(*authority.Tx) error
-			want error
-		}{
-			{"an error", func(*authority.Tx) error { return errStop }, errStop},
-			{"a verb's error", func(tx *authority.Tx) error { _, err := tx.Task(999); return err }, bindb.ErrNotFound},
-			{"a failed preparation", func(tx *authority.Tx) error { tx.Prepare(func() error { return errStop }); return nil }, errStop},
-		} {
-			if strings.HasPrefix(after.what, "a failed") && (name == "Claim" || name == "Heartbeat") {
-				continue // the lease entry may be there by then, and is live for nothing
-			}
-			err := b.Repo.Update(context.Background(), func(tx *authority.Tx) error {
-				if err := verb(tx); err != nil {
-					t.Errorf("%s: %v", name, err)
+			root := b.Repo.Root().Dir
+			state := func() string {
+				if _, err := os.Stat(leaseFile(b)); err != nil {
+					return tree(t, root)
 				}
-				return after.fn(tx)
+				return tree(t, root) + tree(t, filepath.Dir(leaseFile(b)))
+			}
+			before := state()
+			for _, after := range []struct {
+				what string
+				fn   func(*authority.Tx) error
+				want error
+			}{
+				{"an error", func(*authority.Tx) error { return errStop }, errStop},
+				{"a verb's error", func(tx *authority.Tx) error { _, err := tx.Task(999); return err }, bindb.ErrNotFound},
+				{"a failed preparation", func(tx *authority.Tx) error { tx.Prepare(func() error { return errStop }); return nil }, errStop},
+			} {
+				if strings.HasPrefix(after.what, "a failed") && (verb.Name == "Claim" || verb.Name == "Heartbeat") {
+					continue // the lease entry may be there by then, and is live for nothing
+				}
+				err := b.Repo.Update(ctx, func(tx *authority.Tx) error {
+					if err := call(tx); err != nil {
+						t.Error(err)
+					}
+					return after.fn(tx)
+				})
+				if !errors.Is(err, after.want) {
+					t.Errorf("and then %s: %v", after.what, err)
+				}
+				if state() != before {
+					t.Fatalf("it left a trace although %s followed", after.what)
+				}
+			}
+			if err := b.Repo.Update(ctx, call); err != nil {
+				t.Fatal(err)
+			}
+			if state() == before {
+				t.Error("it changed nothing")
+			}
+		})
+	}
+}
+
+// TestVerbsInOneBatch: verbs about different things can share one batch, in any
+// order, and the result is sound.
+func TestVerbsInOneBatch(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, lands := range []string{"BeginLand", "FinishLand", "FailLand"} {
+		b := authoritytest.Setup(t)
+		var calls []authoritytest.Call
+		for _, verb := range authoritytest.Verbs {
+			if verb.Lands && verb.Name != lands || verb.Wait > time.Second {
+				continue
+			}
+			call, err := verb.Prepare(ctx, b.Repo, b.Clock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls = append(calls, func(tx *authority.Tx) error {
+				if err := call(tx); err != nil {
+					return fmt.Errorf("%s: %w", verb.Name, err)
+				}
+				return nil
 			})
-			if !errors.Is(err, after.want) {
-				t.Errorf("%s and then %s: %v", name, after.what, err)
+		}
+		shuffle := rand.New(rand.NewPCG(1, uint64(len(lands))))
+		shuffle.Shuffle(len(calls), func(i, j int) { calls[i], calls[j] = calls[j], calls[i] })
+		b.Update(func(tx *authority.Tx) error {
+			for _, call := range calls {
+				if err := call(tx); err != nil {
+					return err
+				}
 			}
-			if tree(t, root) != before || tree(t, filepath.Dir(leaseFile(b))) != leases {
-				t.Fatalf("%s left a trace although %s followed", name, after.what)
-			}
+			return nil
+		})
+	}
+}
+
+// TestVerbsAreAllThere: the table has every verb, that is every exported method of
+// Tx that a View does not have, apart from those that change nothing by themselves.
+func TestVerbsAreAllThere(t *testing.T) {
+	t.Parallel()
+	listed := map[string]bool{"Now": true, "Prepare": true}
+	for _, v := range authoritytest.Verbs {
+		if listed[v.Name] {
+			t.Errorf("%s is listed twice", v.Name)
+		}
+		listed[v.Name] = true
+	}
+	tx, view := reflect.TypeFor[*authority.Tx](), reflect.TypeFor[*authority.View]()
+	for i := range tx.NumMethod() {
+		name := tx.Method(i).Name
+		if _, reads := view.MethodByName(name); !reads && !listed[name] {
+			t.Errorf("authoritytest.Verbs does not have %s", name)
 		}
 	}
-	// And each of them works when nothing follows.
-	b.Update(verbs["Claim"])
-	b.Update(verbs["LoseLease"])
-	b.Update(verbs["CompleteCI"])
 }
 
 // TestHalfFailedVerb: fn can't commit what a verb had begun when it failed.

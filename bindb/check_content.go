@@ -7,7 +7,6 @@ import (
 )
 
 var (
-	parentEdges     = table[record.SnapshotParentEdge]("snapshot_parent_edge.bin")
 	blobs           = table[record.Blob]("blob.bin")
 	objectPacks     = table[record.ObjectPack]("object_pack.bin")
 	objectMembers   = table[record.ObjectPackMember]("object_pack_member.bin")
@@ -73,10 +72,10 @@ func (c *checker) snapshots(t *targets) {
 // parentEdges checks that the edges of one child number its parents from 0 and
 // begin with the cached one. It returns the edges of a full check.
 func (c *checker) parentEdges(cached []record.Ref) []record.SnapshotParentEdge {
-	f, n := parentEdges.f, c.counts[Snapshots.f.no]
+	f, n := SnapshotParentEdges.f, c.counts[Snapshots.f.no]
 	var list []record.SnapshotParentEdge
 	next := map[uint32]uint16{}
-	scan(c, parentEdges, func(i uint32, r *record.SnapshotParentEdge) {
+	scan(c, SnapshotParentEdges, func(i uint32, r *record.SnapshotParentEdge) {
 		if r.Child >= n {
 			c.missing(f, i, "S01", "child_snapshot_index", r.Child, Snapshots.f)
 			return

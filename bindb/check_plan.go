@@ -7,19 +7,13 @@ import (
 	"github.com/writ-authority/writ/bindb/record"
 )
 
-var (
-	planPayload         = Payload{mustFamily("plan_payload.bin")}
-	planRevisionPayload = Payload{mustFamily("plan_revision_payload.bin")}
-	planItemPayload     = Payload{mustFamily("plan_item_payload.bin")}
-)
-
 // plans checks Plans, their revisions and items (L01, L02).
 func (c *checker) plans(t *targets) {
 	revisions := c.revisions(t)
 	f := Plans.f
 	var title record.PlanPayload
 	scan(c, Plans, func(i uint32, r *record.Plan) {
-		c.payload(f, i, "payload_offset", planPayload, r.PayloadOffset, int(r.PayloadLen), &title, "F07")
+		c.payload(f, i, "payload_offset", PlanPayload, r.PayloadOffset, int(r.PayloadLen), &title, "F07")
 		c.inRange(f, i, "L01", "published_plan_index_plus1", r.PublishedPlan, Plans.f)
 		c.inRange(f, i, "L01", "published_latest_revision_index_plus1", r.PublishedLatestRevision, PlanRevisions.f)
 		latest, ok := r.LatestRevision.Index()
@@ -38,7 +32,7 @@ func (c *checker) plans(t *targets) {
 	})
 	var item record.PlanItemPayload
 	scan(c, PlanItems, func(i uint32, r *record.PlanItem) {
-		c.payload(PlanItems.f, i, "payload_offset", planItemPayload, r.PayloadOffset, int(r.PayloadLen), &item, "F07")
+		c.payload(PlanItems.f, i, "payload_offset", PlanItemPayload, r.PayloadOffset, int(r.PayloadLen), &item, "F07")
 	})
 }
 
@@ -52,7 +46,7 @@ func (c *checker) revisions(t *targets) []uint32 {
 	var owned []span
 	var text record.PlanRevisionPayload
 	scan(c, PlanRevisions, func(i uint32, r *record.PlanRevision) {
-		c.payload(f, i, "payload_offset", planRevisionPayload, r.PayloadOffset, int(r.PayloadLen), &text, "F07")
+		c.payload(f, i, "payload_offset", PlanRevisionPayload, r.PayloadOffset, int(r.PayloadLen), &text, "F07")
 		if r.Plan >= c.counts[Plans.f.no] {
 			c.missing(f, i, "L01", "plan_index", r.Plan, Plans.f)
 		} else {

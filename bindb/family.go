@@ -45,7 +45,7 @@ type family struct {
 var detail = map[string]bool{
 	"actor.bin": true, "line.bin": true, "snapshot.bin": true,
 	"snapshot_parent_edge.bin": true, "policy_check.bin": true,
-	"plan_item.bin": true, "worker_job.bin": true,
+	"plan_item.bin": true, "plan_revision.bin": true, "worker_job.bin": true,
 }
 
 var families, byFile = declareFamilies()

@@ -87,6 +87,15 @@ func (t Table[T, P]) Scan(r Reader, from, to uint32, fn func(index uint32, rec *
 	return nil
 }
 
+// All calls fn for every record as Scan does, tombstones included.
+func (t Table[T, P]) All(r Reader, fn func(index uint32, rec *T) error) error {
+	n, err := t.Count(r)
+	if err != nil {
+		return err
+	}
+	return t.Scan(r, 0, n, fn)
+}
+
 // Append adds rec and returns its index. The record must satisfy the
 // invariants that it can show by itself.
 func (t Table[T, P]) Append(tx *Tx, rec T) (uint32, error) {
@@ -189,7 +198,12 @@ var (
 	PlanItems       = table[record.PlanItem]("plan_item.bin")
 	Lines           = table[record.Line]("line.bin")
 	Snapshots       = table[record.Snapshot]("snapshot.bin")
-	WorkerJobs      = table[record.WorkerJob]("worker_job.bin")
+
+	// SnapshotParentEdges name the parents of Snapshots, those of one child by
+	// ordinal.
+	SnapshotParentEdges = table[record.SnapshotParentEdge]("snapshot_parent_edge.bin")
+
+	WorkerJobs = table[record.WorkerJob]("worker_job.bin")
 
 	TaskPayload         = Payload{mustFamily("task_payload.bin")}
 	ChangePayload       = Payload{mustFamily("change_payload.bin")}
@@ -198,6 +212,9 @@ var (
 	ReviewPayload       = Payload{mustFamily("review_payload.bin")}
 	WaiverPayload       = Payload{mustFamily("waiver_payload.bin")}
 	SnapshotLinkPayload = Payload{mustFamily("snapshot_link_payload.bin")}
+	PlanPayload         = Payload{mustFamily("plan_payload.bin")}
+	PlanRevisionPayload = Payload{mustFamily("plan_revision_payload.bin")}
+	PlanItemPayload     = Payload{mustFamily("plan_item_payload.bin")}
 	LineNamePayload     = Payload{mustFamily("line_name_payload.bin")}
 	SnapshotPayload     = Payload{mustFamily("snapshot_payload.bin")}
 )

@@ -65,8 +65,6 @@ type Bundle struct {
 	Clock     *Clock
 	Authority *authority.Authority
 	Repo      *authority.Repository
-
-	snapshots uint64
 }
 
 // Setup creates an authority in a directory of the test. When the test ends, its
@@ -170,23 +168,10 @@ func (b *Bundle) Publish() Published {
 	b.TB.Helper()
 	var p Published
 	b.Update(func(tx *authority.Tx) (err error) {
-		p.Task, err = tx.OpenTask("Paint the widgets", "They are grey.")
-		if err != nil {
-			return err
-		}
-		if p.Main, err = tx.EnsureLine(authority.MainLine); err != nil {
-			return err
-		}
-		if p.Base, err = b.snapshot(tx, p.Main); err != nil {
-			return err
-		}
-		if err = tx.SetLineHead(p.Main, p.Base); err != nil {
-			return err
-		}
-		p.Change, err = tx.OpenChange(p.Task, "Paint", p.Main, record.RefTo(p.Base))
+		p, err = published(tx)
 		return err
 	})
-	return b.Next(p)
+	return p
 }
 
 // Next publishes another Patchset of the same Change on the same base and selects
@@ -198,7 +183,7 @@ func (b *Bundle) Next(p Published) Published {
 		if err != nil {
 			return err
 		}
-		if p.Revision, err = b.snapshot(tx, line); err != nil {
+		if p.Revision, err = snapshot(tx, line); err != nil {
 			return err
 		}
 		p.Patchset, err = tx.Publish(authority.PatchsetSpec{
@@ -210,11 +195,6 @@ func (b *Bundle) Next(p Published) Published {
 		return tx.SelectPatchset(p.Patchset)
 	})
 	return p
-}
-
-func (b *Bundle) snapshot(tx *authority.Tx, line uint32) (uint32, error) {
-	b.snapshots++
-	return tx.AddSnapshot(Snapshot(b.snapshots, line))
 }
 
 // Snapshot describes the content that a number stands for.

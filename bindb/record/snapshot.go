@@ -67,8 +67,8 @@ type SnapshotParentChildIndex struct {
 	Child  Ref    `bin:"child_snapshot_index_plus1" target:"snapshot.bin"` // the later Snapshot, required
 }
 
-// maxParents bounds the parents of one Snapshot.
-const maxParents = 1024
+// MaxParents bounds the parents of one Snapshot.
+const MaxParents = 1024
 
 // Check verifies the invariants of sections 5.13 and 7.12 that the record alone
 // can show.
@@ -95,7 +95,7 @@ func (r *SnapshotParentEdge) Check() error {
 	switch {
 	case r.Parent == r.Child:
 		return fieldError("S01", "parent_snapshot_index", r.Parent, "another Snapshot than the child")
-	case r.Ordinal >= maxParents:
+	case r.Ordinal >= MaxParents:
 		return fieldError("S01", "parent_ordinal", r.Ordinal, "0..1023")
 	}
 	return nil

@@ -244,7 +244,7 @@ func (o Options) clear() error {
 	}
 	left := []string{repos, filepath.Join(o.generation(1), "registry")}
 	// Journals, marks and leases of the roots that are removed belong to nobody.
-	for _, name := range []string{"journal", "mark", "index", "staging", "leases"} {
+	for _, name := range []string{"journal", "mark", "sums", "index", "staging", "leases"} {
 		left = append(left, filepath.Join(o.runtime(), name))
 	}
 	for _, path := range left {

@@ -53,10 +53,31 @@ func (r *Root) Check(ctx context.Context) ([]Finding, error) {
 		return findings, err
 	}
 	err = r.View(ctx, func(rd Reader) error {
-		findings, err = check(ctx, rd, nil, maxFindings)
+		if findings, err = check(ctx, rd, nil, maxFindings); err != nil {
+			return err
+		}
+		bad, err := r.checkSums(rd.(*view), len(findings) == 0)
+		findings = append(findings, bad...)
 		return err
 	})
 	return findings, err
+}
+
+// checkSums compares every page with its checksum. Where the checksums are not
+// known and the root is sound, they are those of what is there.
+func (r *Root) checkSums(v *view, sound bool) ([]Finding, error) {
+	batch, err := r.latestBatch()
+	if err != nil {
+		return nil, err
+	}
+	if s := r.currentSums(batch); s != nil {
+		return s.verify(r, maxFindings)
+	}
+	if !sound {
+		return nil, nil
+	}
+	r.sumsDue.Store(true)
+	return nil, r.sumAll(v)
 }
 
 // checkClosure refuses a root with a missing, undeclared, forbidden or linked

@@ -36,3 +36,9 @@ func (r *Root) LimitJournal(n int) { r.maxJournal = n }
 
 // PayloadOf is the access to any payload file.
 func PayloadOf(file string) Payload { return Payload{mustFamily(file)} }
+
+// SumsKnown reports whether the checksums of the committed state are known.
+func (r *Root) SumsKnown() bool {
+	batch, err := r.latestBatch()
+	return err == nil && r.currentSums(batch) != nil
+}

@@ -234,10 +234,6 @@ func (x *index) use(r *Root, spec *indexSpec, im indexMark) {
 	_ = f.Close() // only read
 }
 
-// castagnoli sums some ten gigabytes a second, so that an index can be verified
-// as a whole when it is first used.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 func sumFile(f vfs.File, size int64) (uint32, error) {
 	sum := uint32(0)
 	b := make([]byte, min(256<<10, size))

@@ -68,6 +68,8 @@ type image struct {
 	before, after []byte
 }
 
+func (img image) end() int64 { return img.off + int64(len(img.after)) }
+
 // newJournal reads the before-images of everything that tx replaces.
 func newJournal(tx *Tx, batch uint64) (*journal, error) {
 	j := &journal{batch: batch, identity: tx.r.Identity}

@@ -197,6 +197,12 @@ func (r *Root) recover() (reverted bool, err error) {
 		return false, err
 	}
 	r.batch = max(r.batch, h.batch)
+	if !h.exists {
+		// Whoever took the journal away has left its number in the mark.
+		if m := r.readMark(); m != nil {
+			r.batch = max(r.batch, m.Batch)
+		}
+	}
 	if !h.interrupted() {
 		return false, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"path/filepath"
 	"time"
 
@@ -16,9 +17,15 @@ import (
 // mark is what a clean stop leaves behind: the length up to which each file has
 // been validated and made durable, and how much the derived indexes cover. It
 // is disposable. A missing or damaged one costs a full validation.
+//
+// Batch is the number of the latest batch at that stop; numbering goes on from
+// it. The lengths stay true when more batches follow. Whatever would not, such as
+// checksums, counts only while the seal is whole; see readSeal.
 type mark struct {
 	Schema   string               `json:"schema"`
 	Identity string               `json:"identity"`
+	Batch    uint64               `json:"batch"`
+	Seal     *sealMark            `json:"seal,omitempty"`
 	Lengths  map[string]int64     `json:"lengths"`
 	Indexes  map[string]indexMark `json:"indexes,omitempty"`
 }
@@ -74,7 +81,7 @@ func (m *mark) encode() ([]byte, error) {
 // the journal. It gives up quietly: the next open then validates more. The
 // leader token and rw are held.
 func (r *Root) leaveClean() {
-	if !r.wrote && r.marked != nil {
+	if !r.wrote && !r.sumsDue.Load() && r.marked != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -90,9 +97,15 @@ func (r *Root) leaveClean() {
 	v := r.newView()
 	present := r.readMark() // by another process, after this one had opened
 	m := &mark{
-		Schema: markSchema, Identity: hex.EncodeToString(r.Identity[:]),
+		Schema: markSchema, Identity: hex.EncodeToString(r.Identity[:]), Batch: r.batch,
 		Lengths: map[string]int64{}, Indexes: map[string]indexMark{},
 	}
+	s := r.currentSums(r.batch)
+	if s == nil {
+		s = &sums{batch: r.batch}
+	}
+	seal := s.encode(r)
+	m.Seal = &sealMark{Size: int64(len(seal)), Sum: crc32.Checksum(seal, castagnoli)}
 	for _, f := range families {
 		if f.root != r.Kind {
 			continue
@@ -120,7 +133,7 @@ func (r *Root) leaveClean() {
 	if err != nil {
 		return
 	}
-	if err := r.replaceFile(r.markPath(), b); err != nil {
+	if r.replaceFile(r.sumsPath(), seal) != nil || r.replaceFile(r.markPath(), b) != nil {
 		return
 	}
 	_ = r.FS.Remove(r.journalPath()) // it is settled, and who needs it makes a new one

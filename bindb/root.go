@@ -82,6 +82,12 @@ type Root struct {
 	known        uint64 // number of the latest batch that this root has settled
 	wrote        bool
 
+	// sums are those of the batch that they name; they count only if it is the
+	// latest one. The leader changes them with rw held. sumsDue asks for a clean
+	// stop that writes them.
+	sums    atomic.Pointer[sums]
+	sumsDue atomic.Bool
+
 	indexMu sync.Mutex
 	indexes map[*indexSpec]*index
 	marked  *mark
@@ -176,11 +182,18 @@ func (r *Root) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if !reverted {
-		r.marked = r.readMark()
+	if m := r.readMark(); m != nil {
+		r.batch = max(r.batch, m.Batch)
+		if !reverted {
+			r.marked = m
+		}
 	}
 	return r.View(ctx, func(rd Reader) error {
-		return r.validate(ctx, rd.(*view), r.marked)
+		v := rd.(*view)
+		if err := r.validate(ctx, v, r.marked); err != nil || r.marked != nil {
+			return err
+		}
+		return r.sumAll(v)
 	})
 }
 
@@ -311,6 +324,7 @@ func CreateWith(ctx context.Context, cfg Config, fn func(*Tx) error) error {
 		return err
 	}
 	r := newRoot(cfg)
+	r.sums.Store(r.emptySums())
 	if err := r.Update(ctx, fn); err != nil {
 		return errors.Join(err, r.closeFiles())
 	}

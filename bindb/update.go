@@ -267,6 +267,7 @@ func (r *Root) commit(tx *Tx) error {
 
 func (r *Root) commitWrites(tx *Tx) error {
 	var j *journal
+	var sums *sumChange
 	var encoded []byte
 	if tx.dirty() {
 		var err error
@@ -277,6 +278,9 @@ func (r *Root) commitWrites(tx *Tx) error {
 			if err := r.writable(jf.f); err != nil {
 				return err
 			}
+		}
+		if sums, err = r.sumBatch(tx, j); err != nil {
+			return err
 		}
 		encoded = j.encode()
 	}
@@ -304,6 +308,7 @@ func (r *Root) commitWrites(tx *Tx) error {
 			back := j.revert(r)
 			if back == nil {
 				r.settled()
+				sums.skip(r.batch)
 				return err
 			}
 			err = errors.Join(err, back)
@@ -311,6 +316,7 @@ func (r *Root) commitWrites(tx *Tx) error {
 		return r.fail(j, err, true)
 	}
 	r.settled()
+	sums.apply(r.batch)
 	return nil
 }
 
@@ -368,23 +374,28 @@ func (r *Root) writeJournal(j *journal, encoded []byte) error {
 			return err
 		}
 	}
+	broken, err := r.breakSeal()
+	if err != nil {
+		return err
+	}
 	if _, err := r.journal.WriteAt(encoded, 0); err != nil {
 		// The old journal may be half overwritten now; it describes a batch
 		// that is settled, and a torn journal means exactly that.
 		return err
 	}
-	if r.journalNamed {
+	if r.journalNamed && !broken {
 		if err := r.journal.Sync(); err != nil {
 			return r.fail(j, err, false)
 		}
 		return nil
 	}
 	var wg sync.WaitGroup
-	var dirErr error
+	var dirErr, sealErr error
 	wg.Go(func() { dirErr = r.FS.SyncDir(filepath.Dir(path)) })
+	wg.Go(func() { sealErr = r.syncSeal() })
 	err = r.journal.Sync()
 	wg.Wait()
-	if err = errors.Join(err, dirErr); err != nil {
+	if err = errors.Join(err, dirErr, sealErr); err != nil {
 		return r.fail(j, err, false)
 	}
 	r.journalNamed = true

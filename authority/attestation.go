@@ -34,7 +34,7 @@ func (v *View) Attestations(p *Patchset) ([]Attestation, error) {
 	}
 	list, err := walk(row.Latest, func(i uint32) (Attestation, error) {
 		rec, err := bindb.Attestations.Get(v, i)
-		id := record.TaskIdentity(v.repo.info.Namespace, p.Task).Attestation(rec.Ordinal)
+		id := record.TaskIdentity(v.repo.namespace(), p.Task).Attestation(rec.Ordinal)
 		return Attestation{rec, i, id}, err
 	}, func(a Attestation) record.Ref { return a.PreviousInPatchset })
 	return live(list, func(a Attestation) bool { return a.Meta.Tombstoned() }), err

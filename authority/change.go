@@ -35,13 +35,16 @@ func (v *View) Change(index uint32) (Change, error) {
 	if err := readPayload(v, bindb.ChangePayload, rec.PayloadOffset, rec.PayloadLen, &p); err != nil {
 		return Change{}, err
 	}
-	id := record.TaskIdentity(v.repo.info.Namespace, rec.Task).Change(rec.Ordinal)
+	id := record.TaskIdentity(v.repo.namespace(), rec.Task).Change(rec.Ordinal)
 	return Change{rec, index, id, p.Title}, nil
 }
 
 // OpenChange creates a Change of a Task. baseLine is the Line that it is meant to
 // land on, fork the Snapshot that it started from, if known.
 func (tx *Tx) OpenChange(task uint32, title string, baseLine uint32, fork record.Ref) (index uint32, err error) {
+	if err := tx.beginsWork(); err != nil {
+		return 0, err
+	}
 	t, err := tx.Task(task)
 	if err != nil {
 		return 0, err

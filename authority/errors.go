@@ -24,6 +24,10 @@ var (
 	// or purged.
 	ErrNotActive = errors.New("repository is not active")
 
+	// ErrConflict is returned for a namespace that another live Repository has.
+	// Nothing was changed.
+	ErrConflict = errors.New("namespace is taken")
+
 	// ErrState is returned when the present state of a record does not allow
 	// the change. Nothing was changed.
 	ErrState = errors.New("state does not allow it")

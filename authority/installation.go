@@ -280,8 +280,12 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := au.checkDirectories(ctx); err != nil {
+	left, err := au.checkDirectories(ctx)
+	if err != nil {
 		return nil, errors.Join(err, au.registry.Close())
+	}
+	if left {
+		au.sweep(ctx)
 	}
 	return au, nil
 }

@@ -385,7 +385,7 @@ func TestAddRepository(t *testing.T) {
 	t.Parallel()
 	b := authoritytest.Setup(t)
 	ctx := context.Background()
-	add := func(name, ns string, flags record.PolicyFlags) (uint32, error) {
+	add := func(name, ns string, flags record.PolicyFlags) (uint32, bool, error) {
 		n, err := record.ParseNamespace(ns)
 		if err != nil {
 			t.Fatal(err)
@@ -404,24 +404,25 @@ func TestAddRepository(t *testing.T) {
 		name, ns string
 		flags    record.PolicyFlags
 		index    uint32
+		created  bool
 		err      error
 	}{
-		{"se", "SE", 1, 5, nil},
-		{"se", "SE", 1, 5, nil}, // the same again
-		{"other", "SE", 1, 0, bindb.ErrInvalid},
-		{"se", "SE", 2, 0, bindb.ErrInvalid},
-		{"se", "se", 1, 6, nil}, // namespaces are exact
-		{"widgets", "", 0, 7, nil},
-		{"widgets", "", 0, 8, nil}, // without a namespace always another one
-		{"ait-core", "x", 0, 9, nil},
-		{"", "y", 0, 0, bindb.ErrInvalid},
+		{"se", "SE", 1, 5, true, nil},
+		{"se", "SE", 1, 5, false, nil}, // the same again
+		{"other", "SE", 1, 0, false, authority.ErrConflict},
+		{"se", "SE", 2, 0, false, authority.ErrConflict},
+		{"se", "se", 1, 6, true, nil}, // namespaces are exact
+		{"widgets", "", 0, 7, true, nil},
+		{"widgets", "", 0, 8, true, nil}, // without a namespace always another one
+		{"ait-core", "x", 0, 9, true, nil},
+		{"", "y", 0, 0, false, bindb.ErrInvalid},
 	} {
-		index, err := add(c.name, c.ns, c.flags)
-		if !errors.Is(err, c.err) || c.err == nil && index != c.index {
-			t.Errorf("case %d: %d, %v; want %d, %v", i, index, err, c.index, c.err)
+		index, created, err := add(c.name, c.ns, c.flags)
+		if !errors.Is(err, c.err) || created != c.created || c.err == nil && index != c.index {
+			t.Errorf("case %d: %d, %t, %v; want %d, %t, %v", i, index, created, err, c.index, c.created, c.err)
 		}
 	}
-	if _, err := b.Authority.AddRepository(ctx, "odd", record.Namespace{0, 'x'}, 0); !errors.Is(err, bindb.ErrInvalid) {
+	if _, _, err := b.Authority.AddRepository(ctx, "odd", record.Namespace{0, 'x'}, 0); !errors.Is(err, bindb.ErrInvalid) {
 		t.Errorf("a malformed namespace: %v", err)
 	}
 	r, err := b.Authority.Repository(ctx, 5)
@@ -445,53 +446,6 @@ func TestAddRepository(t *testing.T) {
 	if info := r.Info(); info.Name != "se" || info.Index != 5 || info.Namespace.String() != "SE" {
 		t.Errorf("info %+v", info)
 	}
-}
-
-func TestRetiredAndPurgedRepositories(t *testing.T) {
-	t.Parallel()
-	b := authoritytest.Setup(t)
-	ctx := context.Background()
-	set := func(l record.Lifecycle) {
-		t.Helper()
-		err := b.Authority.Registry().Update(ctx, func(tx *bindb.Tx) error {
-			r, err := bindb.Repositories.Get(tx, 4)
-			if err != nil {
-				return err
-			}
-			r.Lifecycle = l
-			return bindb.Repositories.Put(tx, 4, r)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := authority.Open(ctx, b.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.Close()
-		r, err := a.Repository(ctx, 4)
-		if l == record.LifecyclePurged {
-			if !errors.Is(err, authority.ErrNotActive) {
-				t.Errorf("a purged repository opens: %v", err)
-			}
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		nothing := func(*authority.Tx) error { return nil }
-		if err := r.Update(ctx, nothing); !errors.Is(err, authority.ErrNotActive) {
-			t.Errorf("%s repository takes updates: %v", l, err)
-		}
-		if err := r.Exclusive(ctx, func(*authority.Session) error { return nil }); !errors.Is(err, authority.ErrNotActive) {
-			t.Errorf("%s repository takes a session: %v", l, err)
-		}
-		if err := r.View(ctx, func(*authority.View) error { return nil }); err != nil {
-			t.Errorf("%s repository cannot be read: %v", l, err)
-		}
-	}
-	set(record.LifecycleRetiring)
-	set(record.LifecyclePurged)
 }
 
 func TestUseAfterClose(t *testing.T) {

@@ -72,6 +72,9 @@ func (v *View) liveLease(e leaseEntry, j *Job, now record.Seconds) (Lease, bool,
 // EnqueueCI queues a patchset.ci Job and selects it. A Job of the Patchset that
 // is queued or running already is returned instead, with created false.
 func (tx *Tx) EnqueueCI(patchset uint32) (job uint32, created bool, err error) {
+	if err := tx.beginsWork(); err != nil {
+		return 0, false, err
+	}
 	p, err := tx.Patchset(patchset)
 	if err != nil {
 		return 0, false, err

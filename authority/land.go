@@ -22,7 +22,7 @@ func (v *View) Land(index uint32) (Land, error) {
 	if err != nil {
 		return Land{}, err
 	}
-	id := record.TaskIdentity(v.repo.info.Namespace, c.Task).Change(rec.ChangeOrdinal).Land(rec.Ordinal)
+	id := record.TaskIdentity(v.repo.namespace(), c.Task).Change(rec.ChangeOrdinal).Land(rec.Ordinal)
 	return Land{rec, index, id}, nil
 }
 

@@ -25,7 +25,7 @@ func (v *View) Patchset(index uint32) (Patchset, error) {
 	if err != nil {
 		return Patchset{}, err
 	}
-	id := record.TaskIdentity(v.repo.info.Namespace, c.Task).Change(rec.ChangeOrdinal).Patchset(rec.Ordinal)
+	id := record.TaskIdentity(v.repo.namespace(), c.Task).Change(rec.ChangeOrdinal).Patchset(rec.Ordinal)
 	return Patchset{rec, index, id, c.Task}, nil
 }
 
@@ -82,6 +82,9 @@ type PatchsetSpec struct {
 // the record that commits it. The Patchset is selected if the Change selects
 // none.
 func (tx *Tx) Publish(s PatchsetSpec) (index uint32, err error) {
+	if err := tx.beginsWork(); err != nil {
+		return 0, err
+	}
 	if s.AuthorMode > record.AuthorModeAIOnlyExperimental {
 		return 0, fmt.Errorf("patchset: %w: the author mode %s is only read, never written", bindb.ErrInvalid, s.AuthorMode)
 	}

@@ -532,7 +532,7 @@ func TestReplicaIsDisposable(t *testing.T) {
 func foreignReplica(t *testing.T) []byte {
 	t.Helper()
 	b := authoritytest.Setup(t)
-	index, err := b.Authority.AddRepository(context.Background(), "other", record.Namespace{}, 0)
+	index, _, err := b.Authority.AddRepository(context.Background(), "other", record.Namespace{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strconv"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
@@ -52,6 +51,58 @@ func (a *Authority) Repositories(ctx context.Context) ([]RepositoryInfo, error) 
 	return list, err
 }
 
+// RepositoryInfo reads one entry of the registry, tombstoned ones too. The error
+// is bindb.ErrNotFound when there is none.
+func (a *Authority) RepositoryInfo(ctx context.Context, index uint32) (RepositoryInfo, error) {
+	var info RepositoryInfo
+	err := a.registry.View(ctx, func(r bindb.Reader) (err error) {
+		info, err = repositoryInfo(r, index)
+		return err
+	})
+	return info, err
+}
+
+// RepositoryByNamespace finds the active or retiring Repository with a namespace.
+// Purged ones do not count, though they keep theirs. The error is
+// bindb.ErrNotFound when there is none, and bindb.ErrInvalid for the empty
+// namespace, which any number of Repositories may have.
+func (a *Authority) RepositoryByNamespace(ctx context.Context, ns record.Namespace) (RepositoryInfo, error) {
+	if ns == (record.Namespace{}) {
+		return RepositoryInfo{}, fmt.Errorf("%w: the empty namespace names no repository", bindb.ErrInvalid)
+	}
+	var info RepositoryInfo
+	err := a.registry.View(ctx, func(r bindb.Reader) error {
+		index, found, err := namespaceOwner(r, ns)
+		if err == nil && !found {
+			err = fmt.Errorf("namespace %s: %w", ns, bindb.ErrNotFound)
+		}
+		if err == nil {
+			info, err = repositoryInfo(r, index)
+		}
+		return err
+	})
+	return info, err
+}
+
+func repositoryInfo(r bindb.Reader, index uint32) (RepositoryInfo, error) {
+	rec, err := bindb.Repositories.Get(r, index)
+	if err != nil {
+		return RepositoryInfo{}, err
+	}
+	name, err := repositoryName(r, index, &rec)
+	return RepositoryInfo{index, name, rec}, err
+}
+
+// namespaceOwner finds the only live Repository that may have a namespace.
+func namespaceOwner(r bindb.Reader, ns record.Namespace) (index uint32, found bool, err error) {
+	err = bindb.RepositoriesByNamespace(r, ns, func(i uint32, rec *record.Repository) (bool, error) {
+		found = !rec.Meta.Tombstoned() && rec.Lifecycle != record.LifecyclePurged
+		index = i
+		return !found, nil
+	})
+	return index, found, err
+}
+
 func repositoryName(r bindb.Reader, index uint32, rec *record.Repository) (string, error) {
 	b, err := bindb.RepositoryPayload.Read(r, rec.PayloadOffset, int(rec.PayloadLen))
 	if err != nil {
@@ -64,47 +115,44 @@ func repositoryName(r bindb.Reader, index uint32, rec *record.Repository) (strin
 	return p.Name, nil
 }
 
-// AddRepository registers one more Repository and returns its index. Its
-// directory is complete and durable before the record that commits it. A live one
-// with the same name, flags and namespace is returned instead, unless the
-// namespace is empty: such a registration always makes a new one. The error is
-// bindb.ErrInvalid for a malformed name or namespace and for a namespace that
-// another live Repository has.
-func (a *Authority) AddRepository(ctx context.Context, name string, ns record.Namespace, flags record.PolicyFlags) (uint32, error) {
-	if _, err := record.ParseNamespace(ns.String()); err != nil {
-		return 0, fmt.Errorf("repository %q: %w: %w", name, bindb.ErrInvalid, err)
+// AddRepository registers one more Repository. Its directory is complete and
+// durable before the record that commits it. A live one with the same name, flags
+// and namespace is returned instead, with created false, unless the namespace is
+// empty: such a registration always makes a new one. The error is ErrConflict for
+// a namespace that another live Repository has, bindb.ErrInvalid for a malformed
+// name or namespace, and bindb.ErrCapacity when no index is left.
+func (a *Authority) AddRepository(ctx context.Context, name string, ns record.Namespace, flags record.PolicyFlags) (index uint32, created bool, err error) {
+	if err := validNamespace(ns); err != nil {
+		return 0, false, fmt.Errorf("repository %q: %w", name, err)
 	}
 	if _, err := (&record.RepositoryPayload{Name: name}).Encode(); err != nil {
-		return 0, fmt.Errorf("repository name: %w: %w", bindb.ErrInvalid, err)
+		return 0, false, fmt.Errorf("repository name: %w: %w", bindb.ErrInvalid, err)
 	}
-	var index uint32
-	there := false
-	err := a.registry.Exclusive(ctx, func(s *bindb.Session) error {
-		err := s.View(func(r bindb.Reader) error {
-			count, err := bindb.Repositories.Count(r)
-			index = count
-			if err != nil || ns == (record.Namespace{}) {
-				return err
-			}
-			return bindb.Repositories.Scan(r, 0, count, func(i uint32, rec *record.Repository) error {
-				if rec.Namespace != ns || rec.Lifecycle == record.LifecyclePurged || rec.Meta.Tombstoned() {
-					return nil
-				}
-				has, err := repositoryName(r, i, rec)
-				if err != nil {
+	err = a.registry.Exclusive(ctx, func(s *bindb.Session) error {
+		there := false
+		err := s.View(func(r bindb.Reader) (err error) {
+			if ns != (record.Namespace{}) {
+				if index, there, err = namespaceOwner(r, ns); err != nil {
 					return err
 				}
-				if has != name || rec.PolicyFlags != flags {
-					return fmt.Errorf("repository %q: %w: namespace %s belongs to repository %d", name, bindb.ErrInvalid, ns, i)
-				}
-				index, there = i, true
-				return nil
-			})
+			}
+			if !there {
+				index, err = bindb.Repositories.Count(r)
+				return err
+			}
+			has, err := repositoryInfo(r, index)
+			if err == nil && (has.Name != name || has.PolicyFlags != flags) {
+				err = fmt.Errorf("repository %q: %w: namespace %s belongs to repository %d, %q", name, ErrConflict, ns, index, has.Name)
+			}
+			return err
 		})
 		if err != nil || there {
 			return err
 		}
-		cfg := a.opt.config(a.active, record.RootAuthority, strconv.FormatUint(uint64(index), 10))
+		if index >= bindb.MaxTargets {
+			return fmt.Errorf("repository %q: %w: the registry holds %d", name, bindb.ErrCapacity, index)
+		}
+		cfg := a.authorityConfig(index)
 		// What an interrupted registration left is unreachable staging.
 		if err := a.opt.FS.RemoveAll(cfg.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -115,10 +163,18 @@ func (a *Authority) AddRepository(ctx context.Context, name string, ns record.Na
 		if err := a.opt.FS.SyncDir(filepath.Dir(cfg.Dir)); err != nil {
 			return err
 		}
+		created = true
 		return s.Update(ctx, func(tx *bindb.Tx) error {
 			_, err := appendRepository(tx, name, ns, flags, a.opt.now())
 			return err
 		})
 	})
-	return index, err
+	return index, created && err == nil, err
+}
+
+func validNamespace(ns record.Namespace) error {
+	if n, err := record.ParseNamespace(ns.String()); err != nil || n != ns {
+		return fmt.Errorf("%w: namespace %q: expected none, one or two of A-Z a-z 0-9 _ -", bindb.ErrInvalid, ns[:])
+	}
+	return nil
 }

@@ -2,9 +2,11 @@ package authority
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
@@ -13,50 +15,52 @@ import (
 // Repository is one open Repository authority. It is safe for concurrent use.
 type Repository struct {
 	a    *Authority
-	info RepositoryInfo
+	info RepositoryInfo // as it was opened; Index and Name never change
 	root *bindb.Root
+
+	// latest is the registry entry as it was last seen, see Info.
+	latest atomic.Pointer[RepositoryInfo]
 
 	// batch belongs to whoever runs a mutation; those take turns.
 	batch *leaseBatch
 }
 
-// Repository opens the Repository with the given index. The error is
-// bindb.ErrNotFound when the registry has none, and ErrNotActive when it is
-// purged.
+// Repository opens the Repository with the given index. A purged one can be
+// read, which refuses one whose Jobs or locators are not as a purge leaves them.
+// The error is bindb.ErrNotFound when the registry has none.
 func (a *Authority) Repository(ctx context.Context, index uint32) (*Repository, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r := a.repos[index]; r != nil {
 		return r, nil
 	}
-	var info RepositoryInfo
-	err := a.registry.View(ctx, func(r bindb.Reader) error {
-		rec, err := bindb.Repositories.Get(r, index)
-		if err != nil {
-			return err
-		}
-		name, err := repositoryName(r, index, &rec)
-		info = RepositoryInfo{index, name, rec}
-		return err
-	})
+	info, err := a.RepositoryInfo(ctx, index)
 	if err != nil {
 		return nil, err
 	}
-	if info.Meta.Tombstoned() || info.Lifecycle == record.LifecyclePurged {
-		return nil, fmt.Errorf("repository %d: %w: it was purged", index, ErrNotActive)
+	if info.Meta.Tombstoned() {
+		return nil, fmt.Errorf("repository %d: %w: it was removed", index, bindb.ErrNotFound)
 	}
-	cfg := a.opt.config(a.active, record.RootAuthority, strconv.FormatUint(uint64(index), 10))
-	root, err := bindb.Open(ctx, cfg)
+	root, err := bindb.Open(ctx, a.authorityConfig(index))
 	if err != nil {
 		return nil, err
 	}
 	r := &Repository{a: a, info: info, root: root}
+	r.latest.Store(&info)
 	a.repos[index] = r
 	return r, nil
 }
 
-// Info is the Repository's registry entry at the time it was opened.
-func (r *Repository) Info() RepositoryInfo { return r.info }
+func (a *Authority) authorityConfig(index uint32) bindb.Config {
+	return a.opt.config(a.active, record.RootAuthority, strconv.FormatUint(uint64(index), 10))
+}
+
+// Info is the Repository's registry entry as this process has last seen it: when
+// it was opened, by its latest mutation, or by its latest change.
+func (r *Repository) Info() RepositoryInfo { return *r.latest.Load() }
+
+// namespace is what identities of this Repository begin with.
+func (r *Repository) namespace() record.Namespace { return r.latest.Load().Namespace }
 
 // Root is the Binary DB root, for checks and dumps.
 func (r *Repository) Root() *bindb.Root { return r.root }
@@ -69,23 +73,98 @@ func (r *Repository) View(ctx context.Context, fn func(*View) error) error {
 	})
 }
 
-// Update runs fn and makes what its verbs wrote durable before it returns. An
-// error from fn changes nothing. A verb that fails half-way fails the Update even
-// if fn makes nothing of it. fn must not call Update or View of the same
-// Repository and may run more than once.
+// Update runs fn, which may do new work, and makes what its verbs wrote durable
+// before it returns. An error from fn changes nothing. A verb that fails half-way
+// fails the Update even if fn makes nothing of it. fn must not call Update or View
+// of the same Repository and may run more than once. The error is ErrNotActive for
+// a Repository that is retiring or purged at the moment of the commit.
 func (r *Repository) Update(ctx context.Context, fn func(*Tx) error) error {
-	if err := r.takesWork(); err != nil {
+	return r.update(ctx, forWork, fn)
+}
+
+// UpdateQueue is Update for what lets the queue drain: claims, heartbeats,
+// completions and failures of Jobs that exist. It also runs on a Repository that
+// is retiring. Verbs that begin something new are refused there with ErrNotActive.
+func (r *Repository) UpdateQueue(ctx context.Context, fn func(*Tx) error) error {
+	return r.update(ctx, forQueue, fn)
+}
+
+func (r *Repository) update(ctx context.Context, p purpose, fn func(*Tx) error) error {
+	return r.admitted(ctx, func() error {
+		return r.root.Update(ctx, func(tx *bindb.Tx) error {
+			if err := r.admit(p); err != nil {
+				return err
+			}
+			return r.run(tx, fn)
+		})
+	})
+}
+
+// purpose is what a mutation is for.
+type purpose uint8
+
+const (
+	forWork  purpose = iota // anything; the Repository is active
+	forQueue                // to drain the queue; the Repository may be retiring
+)
+
+// errRegistryBusy is the answer to a mutation that could not learn the lifecycle
+// without waiting for the registry.
+var errRegistryBusy = errors.New("the registry is being changed")
+
+// admit refuses a mutation that the lifecycle of the Repository forbids. The
+// Repository's locks are held exclusively. A change of its registry record takes
+// them too, after the lock of the registry, so that the record stands still here
+// and a lifecycle change that has returned is seen by every mutation of every
+// process from then on. Since the registry comes first in the order of locks,
+// nobody waits for it here; admitted does, with nothing held.
+func (r *Repository) admit(p purpose) error {
+	info := r.info
+	err := r.a.registry.Peek(func(rd bindb.Reader) (err error) {
+		info.Repository, err = bindb.Repositories.Get(rd, info.Index)
+		return err
+	})
+	if errors.Is(err, bindb.ErrBusy) {
+		return errRegistryBusy
+	}
+	if err != nil {
 		return err
 	}
-	return r.root.Update(ctx, func(tx *bindb.Tx) error { return r.run(tx, fn) })
+	if *r.latest.Load() != info {
+		r.latest.Store(&info)
+	}
+	if p == forQueue && info.Lifecycle == record.LifecycleRetiring {
+		return nil
+	}
+	return info.takesWork()
 }
 
 // takesWork refuses new work on a Repository that is not active.
-func (r *Repository) takesWork() error {
-	if r.info.Lifecycle != record.LifecycleActive {
-		return fmt.Errorf("repository %d: %w: it is %s", r.info.Index, ErrNotActive, r.info.Lifecycle)
+func (i *RepositoryInfo) takesWork() error {
+	if i.Lifecycle == record.LifecycleActive {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("repository %d: %w: it is %s", i.Index, ErrNotActive, i.Lifecycle)
+}
+
+// maxRegistryWaits bounds how often a mutation waits for the registry; others
+// that change it all the time must not hold it up for ever.
+const maxRegistryWaits = 1000
+
+// admitted runs a mutation until the registry has not been in its way. No lock is
+// held.
+func (r *Repository) admitted(ctx context.Context, mutate func() error) error {
+	for range maxRegistryWaits {
+		err := mutate()
+		if !errors.Is(err, errRegistryBusy) {
+			return err
+		}
+		// This waits for the change, and recovers one that was interrupted.
+		if err := r.a.registry.View(ctx, func(bindb.Reader) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: the registry was being changed each of %d times", bindb.ErrBusy, maxRegistryWaits)
 }
 
 // Session is the right to run several updates with nobody in between.
@@ -94,12 +173,17 @@ type Session struct {
 	s *bindb.Session
 }
 
-// Exclusive holds the Repository's locks while fn runs.
+// Exclusive holds the Repository's locks while fn runs, for new work. The error
+// is as for Update.
 func (r *Repository) Exclusive(ctx context.Context, fn func(*Session) error) error {
-	if err := r.takesWork(); err != nil {
-		return err
-	}
-	return r.root.Exclusive(ctx, func(s *bindb.Session) error { return fn(&Session{r, s}) })
+	return r.admitted(ctx, func() error {
+		return r.root.Exclusive(ctx, func(s *bindb.Session) error {
+			if err := r.admit(forWork); err != nil {
+				return err
+			}
+			return fn(&Session{r, s})
+		})
+	})
 }
 
 // Update commits what fn wrote.
@@ -129,7 +213,7 @@ type Tx struct {
 	broken error    // of a verb that failed after its first write
 }
 
-// run applies one mutation.
+// run applies one admitted mutation.
 func (r *Repository) run(btx *bindb.Tx, fn func(*Tx) error) error {
 	tx := &Tx{View: View{Reader: btx, repo: r}, tx: btx, now: r.a.opt.now()}
 	if err := fn(tx); err != nil {
@@ -149,6 +233,10 @@ func (tx *Tx) writes(err *error) {
 		tx.broken = *err
 	}
 }
+
+// beginsWork is called by a verb that begins something new: it refuses that while
+// the Repository is only to be drained.
+func (tx *Tx) beginsWork() error { return tx.repo.latest.Load().takesWork() }
 
 // Now is the instant, in whole seconds, at which this transaction takes place.
 func (tx *Tx) Now() record.Seconds { return tx.now }

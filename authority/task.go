@@ -29,7 +29,7 @@ func (v *View) Task(index uint32) (Task, error) {
 	if err := readPayload(v, bindb.TaskPayload, rec.PayloadOffset, rec.PayloadLen, &p); err != nil {
 		return Task{}, err
 	}
-	return Task{rec, index, record.TaskIdentity(v.repo.info.Namespace, index), p.Title, p.Intent}, nil
+	return Task{rec, index, record.TaskIdentity(v.repo.namespace(), index), p.Title, p.Intent}, nil
 }
 
 // Open reports whether the Task takes further Changes.
@@ -48,6 +48,9 @@ func (t *Task) Status() string {
 
 // OpenTask creates a Task. Title and intent are non-empty text.
 func (tx *Tx) OpenTask(title, intent string) (index uint32, err error) {
+	if err := tx.beginsWork(); err != nil {
+		return 0, err
+	}
 	defer tx.writes(&err)
 	off, n, err := addPayload(tx, bindb.TaskPayload, &record.TaskPayload{Title: title, Intent: intent})
 	if err != nil {

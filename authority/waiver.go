@@ -29,7 +29,7 @@ func (v *View) Waivers(p *Patchset) ([]Waiver, error) {
 		}
 		var reason record.WaiverPayload
 		err = readPayload(v, bindb.WaiverPayload, rec.PayloadOffset, rec.PayloadLen, &reason)
-		id := record.TaskIdentity(v.repo.info.Namespace, p.Task).Waiver(rec.Ordinal)
+		id := record.TaskIdentity(v.repo.namespace(), p.Task).Waiver(rec.Ordinal)
 		return Waiver{rec, i, id, reason.Reason}, err
 	}, func(w Waiver) record.Ref { return w.PreviousInPatchset })
 	return live(list, func(w Waiver) bool { return w.Meta.Tombstoned() }), err

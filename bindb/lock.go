@@ -94,22 +94,53 @@ func (r *Root) viewOnce(ctx context.Context, fn func(Reader) error) (again bool,
 		return false, err
 	}
 	defer locks.unlock()
-	head, err := r.journalHead()
-	if err != nil {
-		return false, err
-	}
-	if head.interrupted() {
-		failed := r.failed.Load()
-		if failed == nil {
-			return true, nil
-		}
-		if !failed.undone || !head.own || head.batch != failed.batch {
-			return false, fmt.Errorf("%w: %w", ErrReadOnly, failed.cause)
-		}
-		// This root's own failed batch, which is out of sight already.
+	if again, err = r.standing(); again || err != nil {
+		return again, err
 	}
 	v := r.newView()
 	return false, fn(&v)
+}
+
+// standing reports whether a batch was interrupted, or is under way, so that the
+// files cannot be read as they are. rw is held.
+func (r *Root) standing() (bool, error) {
+	head, err := r.journalHead()
+	if err != nil || !head.interrupted() {
+		return false, err
+	}
+	failed := r.failed.Load()
+	if failed == nil {
+		return true, nil
+	}
+	if !failed.undone || !head.own || head.batch != failed.batch {
+		return false, fmt.Errorf("%w: %w", ErrReadOnly, failed.cause)
+	}
+	return false, nil // this root's own failed batch, which is out of sight already
+}
+
+// Peek runs fn on the committed state and waits for nobody. It is for a caller
+// that holds a lock under which it must not wait for those of this root. Only a
+// record that nobody else can be replacing, which the caller's own lock must see
+// to, is sure to be read as it is; the others may change while fn reads them. The
+// error is ErrBusy while a batch of this root is under way or was interrupted: a
+// View, without that lock, waits for it or recovers it.
+func (r *Root) Peek(fn func(Reader) error) error {
+	if !r.rw.TryRLock() {
+		return ErrBusy
+	}
+	defer r.rw.RUnlock()
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	standing, err := r.standing()
+	if err != nil {
+		return err
+	}
+	if standing {
+		return ErrBusy
+	}
+	v := r.newView()
+	return fn(&v)
 }
 
 // settle takes the exclusive lock and brings an interrupted batch to its end.

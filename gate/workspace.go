@@ -208,7 +208,8 @@ func (w *Workspace) register(ctx context.Context, list []authority.RepositoryInf
 			return authority.FirstRepository, err
 		}
 	}
-	return w.Authority.AddRepository(ctx, w.name(), record.Namespace{}, authority.DefaultFlags)
+	index, _, err := w.Authority.AddRepository(ctx, w.name(), record.Namespace{}, authority.DefaultFlags)
+	return index, err
 }
 
 // findTarget is the branch that changes land on: what writ.yaml at the tip of the

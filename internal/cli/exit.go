@@ -66,6 +66,7 @@ var codes = []struct {
 	{bindb.ErrNotFound, exitNotFound, "not_found"},
 	{authority.ErrLeaseHeld, exitConflict, "lease_held"},
 	{authority.ErrLeaseLost, exitConflict, "lease_lost"},
+	{authority.ErrConflict, exitConflict, "namespace_taken"},
 	{authority.ErrState, exitRefused, "state"},
 	{authority.ErrNotActive, exitRefused, "not_active"},
 	{errBlocked, exitRefused, "blocked"},

@@ -358,7 +358,7 @@ var verbs = []verb{
 		return tx.FailLand(l.Index, record.LandFailureTargetUpdateFailed)
 	})),
 	{"AddRepository", nil, func(w *world) error {
-		_, err := w.a.AddRepository(context.Background(), fmt.Sprintf("gears-%d", w.next()), record.Namespace{}, authority.DefaultFlags)
+		_, _, err := w.a.AddRepository(context.Background(), fmt.Sprintf("gears-%d", w.next()), record.Namespace{}, authority.DefaultFlags)
 		return err
 	}},
 	{"Reopen", nil, func(w *world) error {

@@ -48,9 +48,13 @@ func (f Finding) String() string {
 // error is about reading, not about what was read. Mutations wait until it has
 // finished.
 func (r *Root) Check(ctx context.Context) ([]Finding, error) {
-	findings, err := r.closure()
-	if err != nil || len(findings) > 0 {
-		return findings, err
+	entries, err := r.FS.ReadDir(r.Dir)
+	if err != nil {
+		return nil, err
+	}
+	findings := r.closure(entries)
+	if len(findings) > 0 {
+		return findings, nil
 	}
 	err = r.View(ctx, func(rd Reader) error {
 		if findings, err = check(ctx, rd, nil, maxFindings); err != nil {
@@ -78,13 +82,6 @@ func (r *Root) checkSums(v *view, sound bool) ([]Finding, error) {
 	}
 	r.sumsDue.Store(true)
 	return nil, r.sumAll(v)
-}
-
-// checkClosure refuses a root with a missing, undeclared, forbidden or linked
-// file, and one in which another implementation was interrupted.
-func (r *Root) checkClosure() error {
-	findings, err := r.closure()
-	return firstOf(findings, err)
 }
 
 // validate checks what m does not vouch for: everything when m is nil, else the

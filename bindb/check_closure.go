@@ -1,10 +1,7 @@
 package bindb
 
 import (
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,13 +10,8 @@ import (
 )
 
 // closure compares the entries of the root directory with the inventory
-// (sections 2.7, 2.8, 3.3 and 3.4). It opens nothing but a journal that another
-// implementation left.
-func (r *Root) closure() ([]Finding, error) {
-	entries, err := r.FS.ReadDir(r.Dir)
-	if err != nil {
-		return nil, err
-	}
+// (sections 2.7, 2.8, 3.3 and 3.4). It opens nothing.
+func (r *Root) closure(entries []vfs.Info) []Finding {
 	known, undeclared := "F01", "F02"
 	if r.Kind == record.RootRegistry {
 		known, undeclared = "G02", "G02"
@@ -47,10 +39,8 @@ func (r *Root) closure() ([]Finding, error) {
 				bad(known, e.Name, "is no real directory but %s", e.Mode)
 			}
 		case slices.Contains(temporaries, e.Name):
-			if what, err := r.interrupted(e); err != nil {
-				return nil, err
-			} else if what != "" {
-				bad(undeclared, e.Name, "%s; another implementation of the format was interrupted, and recovery of that form is needed before this root can be opened here", what)
+			if what := standing(e); what != "" {
+				bad(undeclared, e.Name, "%s", what)
 			}
 		case slices.Contains(forbidden, e.Name), r.Kind == record.RootAuthority && strings.HasSuffix(e.Name, record.ForbiddenSuffix):
 			bad(undeclared, e.Name, "is a name that the format forbids in the root of %s", article(r.Kind))
@@ -63,7 +53,7 @@ func (r *Root) closure() ([]Finding, error) {
 			bad(known, file, "is missing; an empty family is a file of %d bytes", HeaderSize)
 		}
 	}
-	return findings, nil
+	return findings
 }
 
 func article(kind record.Root) string {
@@ -80,40 +70,18 @@ func lockNames(kind record.Root) []string {
 	return []string{record.QueueLock}
 }
 
-// interrupted says what a temporary file holds that recovery would need, and
+// standing says what is wrong with a recovery file that Open has not removed, and
 // nothing for one that can be ignored (sections 12.3 to 12.5 and 17.6).
-func (r *Root) interrupted(e vfs.Info) (string, error) {
-	suffix := filepath.Ext(e.Name)
+func standing(e vfs.Info) string {
 	switch {
-	case suffix == ".rewrite", suffix == ".rebuild", suffix == ".update-staging":
-		return "", nil // it was not put in place, so nothing refers to it
 	case !e.Mode.IsRegular():
-		return fmt.Sprintf("is no regular file but %s", e.Mode), nil
-	case slices.Contains(record.WriteJournals(), e.Name):
-		return fmt.Sprintf("is a standing rollback journal of %d bytes, whose files may be half changed", e.Size), nil
-	case strings.HasPrefix(e.Name, ".repository-purge."):
-		return fmt.Sprintf("belongs to a purge that was not finished (%d bytes)", e.Size), nil
+		return fmt.Sprintf("is no regular file but %s", e.Mode)
+	case e.Links != 1:
+		return fmt.Sprintf("has %d hard links, want one: under its other name somebody else may change it", e.Links)
+	case strings.HasPrefix(e.Name, purgePrefix):
+		return fmt.Sprintf("belongs to a purge that was not finished (%d bytes), which the registry decides about", e.Size)
+	case disposable(e.Name):
+		return "" // it was not put in place, so nothing refers to it
 	}
-	const most = 4 << 10
-	raw, err := vfs.ReadFile(r.FS, filepath.Join(r.Dir, e.Name), most)
-	if errors.Is(err, vfs.ErrTooLarge) {
-		return fmt.Sprintf("has %d bytes, too many for a journal of one record", e.Size), nil
-	}
-	if err != nil {
-		return "", err
-	}
-	switch suffix {
-	case ".append-intent":
-		var intent record.AppendIntent
-		if err := intent.Decode(raw); err != nil || intent.Digest != sha256.Sum256(raw[:8]) {
-			return fmt.Sprintf("is a torn append intent of %d bytes", e.Size), nil
-		}
-		return fmt.Sprintf("says that an append behind byte %d was begun", intent.Length), nil
-	default:
-		if n := len(raw) - sha256.Size; n < 12 || sha256.Sum256(raw[:n]) != [32]byte(raw[n:]) {
-			return fmt.Sprintf("is a torn update journal of %d bytes", e.Size), nil
-		}
-		d := decoder{b: raw[8:12]}
-		return fmt.Sprintf("holds the images of record %d, whose replacement was begun", d.u32()), nil
-	}
+	return "was left by another implementation of the format since this root was opened; opening it again recovers what was interrupted"
 }

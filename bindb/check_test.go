@@ -2,7 +2,6 @@ package bindb_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -334,23 +333,6 @@ func (w *writer) plan(n int, fn func(i int, r *record.PlanRevision)) {
 	appendTo(w, bindb.Plans, record.Plan{PayloadOffset: off, PayloadLen: uint16(size), LatestRevision: record.Ref(n), CreatedAt: 1, UpdatedAt: 1})
 }
 
-// updateJournal is the journal of another implementation for one Job.
-func updateJournal(index uint32) string {
-	j := record.WorkerJobUpdateJournal{Magic: [8]byte([]byte(record.WorkerJobUpdateJournalMagic)), Job: index}
-	b := make([]byte, record.WorkerJobUpdateJournalSize)
-	j.Encode(b)
-	j.Digest = sha256.Sum256(b[:len(b)-sha256.Size])
-	j.Encode(b)
-	return string(b)
-}
-
-func appendIntent(length uint64) string {
-	intent := record.AppendIntent{Length: length, Digest: sha256.Sum256(le(length, 8))}
-	b := make([]byte, record.AppendIntentSize)
-	intent.Encode(b)
-	return string(b)
-}
-
 func TestClosure(t *testing.T) {
 	t.Parallel()
 	file := func(name string, content string) func(*vfs.Sim) error {
@@ -360,23 +342,22 @@ func TestClosure(t *testing.T) {
 		fn   func(sim *vfs.Sim) error
 		want string // nothing: the root opens
 	}{
-		"missing":               {func(sim *vfs.Sim) error { return sim.Remove("/4/review.bin") }, "review.bin: is missing"},
-		"undeclared":            {file("notes.bin", "\x01\x00\x00\x00"), "notes.bin: is not declared"},
-		"undeclared index":      {file("notes.idx", "\x01\x00\x00\x00"), "notes.idx: is not declared"},
-		"undeclared text":       {file("README", "hello"), "README: is not declared"},
-		"of the other root":     {file("repository.bin", "\x01\x00\x00\x00"), "repository.bin: is not declared"},
-		"forbidden":             {file("job.bin", "\x01\x00\x00\x00"), "job.bin: is a name that the format forbids"},
-		"forbidden head":        {file("task_head.bin", "\x01\x00\x00\x00"), "task_head.bin: is a name that the format forbids"},
-		"index":                 {file("worker_ready.idx", "\x01\x00\x00\x00"), ""},
-		"temporary":             {file(".worker_job.bin.rewrite", "half"), ""},
-		"similar to temporary":  {file(".worker_job.bin.rewrite.1", "half"), ".worker_job.bin.rewrite.1: is not declared"},
-		"rollback journal":      {file("server-land.write.journal", "ait-binary-db-rollback-journal-v1\n"), "server-land.write.journal: is a standing rollback journal of 34 bytes"},
-		"purge journal":         {file(".repository-purge.journal.json", "{}"), "purge that was not finished"},
-		"update journal":        {file(".worker_job.bin.update-journal", updateJournal(7)), "images of record 7"},
-		"torn update journal":   {file(".worker_job.bin.update-journal", "AITWJUP1"), "torn update journal of 8 bytes"},
-		"append intent":         {file(".worker_job.bin.append-intent", appendIntent(56)), "behind byte 56"},
-		"torn append intent":    {file(".worker_job.bin.append-intent", "xx"), "torn append intent of 2 bytes"},
-		"endless append intent": {file(".worker_job.bin.append-intent", strings.Repeat("x", 5000)), "5000 bytes, too many"},
+		"missing":              {func(sim *vfs.Sim) error { return sim.Remove("/4/review.bin") }, "review.bin: is missing"},
+		"undeclared":           {file("notes.bin", "\x01\x00\x00\x00"), "notes.bin: is not declared"},
+		"undeclared index":     {file("notes.idx", "\x01\x00\x00\x00"), "notes.idx: is not declared"},
+		"undeclared text":      {file("README", "hello"), "README: is not declared"},
+		"of the other root":    {file("repository.bin", "\x01\x00\x00\x00"), "repository.bin: is not declared"},
+		"forbidden":            {file("job.bin", "\x01\x00\x00\x00"), "job.bin: is a name that the format forbids"},
+		"forbidden head":       {file("task_head.bin", "\x01\x00\x00\x00"), "task_head.bin: is a name that the format forbids"},
+		"index":                {file("worker_ready.idx", "\x01\x00\x00\x00"), ""},
+		"temporary":            {file(".worker_job.bin.rewrite", "half"), ""},
+		"similar to temporary": {file(".worker_job.bin.rewrite.1", "half"), ".worker_job.bin.rewrite.1: is not declared"},
+		"purge journal":        {file(".repository-purge.journal.json", "{}"), "purge that was not finished"},
+		"update journal that is a directory": {func(sim *vfs.Sim) error { return sim.Mkdir("/4/.worker_job.bin.update-journal", 0o700) },
+			".worker_job.bin.update-journal: is no regular file"},
+		"linked append intent": {func(sim *vfs.Sim) error {
+			return errors.Join(writeFile(sim, "/4/.worker_job.bin.append-intent", nil), sim.Link("/4/.worker_job.bin.append-intent", "/other"))
+		}, ".worker_job.bin.append-intent: has 2 hard links"},
 		"hard link": {func(sim *vfs.Sim) error { return sim.Link("/4/task.bin", "/task.bin") },
 			"task.bin: has 2 hard links"},
 		"symbolic link": {func(sim *vfs.Sim) error {

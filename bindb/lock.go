@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/internal/vfs"
@@ -238,10 +237,7 @@ func (r *Root) recover() (reverted bool, err error) {
 		return false, nil
 	}
 	reverted, err = r.finish(h)
-	if errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrPermission) {
-		return false, fmt.Errorf("an interrupted batch must be recovered, but the authority cannot be written: %w", err)
-	}
-	return reverted, err
+	return reverted, unwritable(err)
 }
 
 func (r *Root) finish(h head) (reverted bool, err error) {
@@ -255,6 +251,7 @@ func (r *Root) finish(h head) (reverted bool, err error) {
 	}
 	if j == nil {
 		// Torn: the batch before it was settled and its own has begun nowhere.
+		r.recovered = append(r.recovered, Recovery{"journal", "is torn, so that no file was changed"})
 		return false, r.FS.Remove(r.journalPath())
 	}
 	for _, jf := range j.files {
@@ -280,6 +277,11 @@ func (r *Root) finish(h head) (reverted bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	what := "batch %d of %d files was interrupted and has been taken back"
+	if keep {
+		what = "batch %d of %d files was complete and has been kept"
+	}
+	r.recovered = append(r.recovered, Recovery{"journal", fmt.Sprintf(what, j.batch, len(j.files))})
 	_, err = file.WriteAt([]byte{byte(journalSettled)}, journalStateAt)
 	return !keep, errors.Join(err, file.Close())
 }

@@ -88,6 +88,8 @@ type Root struct {
 	sums    atomic.Pointer[sums]
 	sumsDue atomic.Bool
 
+	recovered []Recovery // changed with rw held
+
 	indexMu sync.Mutex
 	indexes map[*indexSpec]*index
 	marked  *mark
@@ -169,7 +171,20 @@ func (r *Root) open(ctx context.Context) error {
 	if !info.Mode.IsDir() {
 		return corruptf("%s is not a real directory", r.Dir)
 	}
-	if err := r.checkClosure(); err != nil {
+	entries, err := r.FS.ReadDir(r.Dir)
+	if err != nil {
+		return err
+	}
+	foreign := false
+	if forms := formsOf(r.Kind, entries); len(forms) > 0 {
+		if foreign, err = r.recoverForms(ctx, forms); err != nil {
+			return err
+		}
+		if entries, err = r.FS.ReadDir(r.Dir); err != nil {
+			return err
+		}
+	}
+	if err := firstOf(r.closure(entries), nil); err != nil {
 		return err
 	}
 	h, err := r.journalHead()
@@ -184,7 +199,7 @@ func (r *Root) open(ctx context.Context) error {
 	}
 	if m := r.readMark(); m != nil {
 		r.batch = max(r.batch, m.Batch)
-		if !reverted {
+		if !reverted && !foreign {
 			r.marked = m
 		}
 	}

@@ -144,7 +144,7 @@ type disk struct {
 
 func newDisk() *disk {
 	d := &disk{nodes: map[uint64]*simNode{}}
-	d.root = d.add(d.next(), fs.ModeDir|0o755, "", 0)
+	d.root = d.add(d.next(), fs.ModeDir|0o755, "")
 	d.root.links, d.root.durableLinks = 1, 1
 	return d
 }
@@ -155,12 +155,11 @@ func (d *disk) next() uint64 {
 	return d.last
 }
 
-// add makes a node; a directory has room for so many entries.
-func (d *disk) add(id uint64, mode fs.FileMode, target string, entries int) *simNode {
+func (d *disk) add(id uint64, mode fs.FileMode, target string) *simNode {
 	n := &simNode{id: id, mode: mode, target: target}
 	switch {
 	case mode.IsDir():
-		n.entries, n.durable = make(map[string]*simNode, entries), make(map[string]*simNode, entries)
+		n.entries, n.durable = map[string]*simNode{}, map[string]*simNode{}
 	case mode.IsRegular():
 		n.data, n.base = emptyContent, emptyContent
 	}
@@ -219,7 +218,7 @@ type delta struct {
 // apply carries out operation number op.
 func (d *disk) apply(op int, do delta) {
 	if do.fresh {
-		d.add(do.node, do.mode, do.target, 0)
+		d.add(do.node, do.mode, do.target)
 	}
 	if do.edit != nil {
 		d.edit(do.edit, (*simNode).seen)

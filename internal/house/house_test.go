@@ -24,6 +24,7 @@ var aside = []string{
 	"bindb/record/internal/recordgen",
 	"bindb/bindbtest",
 	"authority/authoritytest",
+	"authority/crashtest",
 	"gitrepo/gitrepotest",
 	"docs",
 	"internal/house",

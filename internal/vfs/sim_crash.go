@@ -26,6 +26,10 @@ type Policy struct {
 	// means no limit. It keeps a file that is never synced from making the
 	// enumeration quadratic.
 	Recent int
+	// Skip is asked with the fingerprint of each state before it is made, if it
+	// is not nil. A state for which it returns true is not yielded. A test that
+	// has met a state at another cut saves most of its cost so.
+	Skip func(fingerprint uint64) bool
 }
 
 // checkpointEvery is the number of operations between two kept disks, which
@@ -125,10 +129,42 @@ func (s *Sim) CrashStates(cut int, policy Policy) iter.Seq[*Sim] {
 // process; they let a test skip states that it has met at another cut.
 func (s *Sim) Fingerprint() uint64 {
 	s.mu.Lock()
-	d := s.disk.clone()
-	s.mu.Unlock()
-	shape := d.shape(func(n *simNode) map[string]*simNode { return n.entries })
-	return shape.fingerprint(func(n *simNode) *content { return n.data })
+	defer s.mu.Unlock()
+	return s.disk.tree().fingerprint(visible)
+}
+
+// FingerprintOf returns a sum of the names and contents of those files that lie
+// directly in the directory dir and whose names keep accepts. It is zero when dir
+// is no directory.
+func (s *Sim) FingerprintOf(dir string, keep func(name string) bool) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.disk.find(dir, false)
+	if err != nil || !n.mode.IsDir() {
+		return 0
+	}
+	sum := uint64(1)
+	for name, child := range n.entries {
+		if child.mode.IsRegular() && keep(name) {
+			sum += mix(maphash.String(sumSeed, name), visible(child).digest())
+		}
+	}
+	return sum
+}
+
+// Fork returns a new Sim that holds what a program sees now, all of it durable.
+func (s *Sim) Fork() *Sim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return newSim(s.disk.tree().build(s.disk.last, visible))
+}
+
+// visible returns what a program reads in a file, frozen so that it may be shared.
+func visible(n *simNode) *content { return n.data.freeze() }
+
+// tree is the directory tree as a program sees it.
+func (d *disk) tree() *shape {
+	return d.shape(func(n *simNode) map[string]*simNode { return n.entries })
 }
 
 // fate is what a power cut does to one fileEvent. The zero fate loses it.
@@ -242,7 +278,7 @@ type shape struct {
 
 // shape walks the tree that the given entries form.
 func (d *disk) shape(entries func(dir *simNode) map[string]*simNode) *shape {
-	t := &shape{has: map[*simNode]int{}}
+	t := &shape{spots: make([]spot, 0, len(d.nodes)), has: make(map[*simNode]int, len(d.nodes))}
 	t.add(spot{parent: -1, node: d.root, sum: 1})
 	for i := 0; i < len(t.spots); i++ {
 		at := t.spots[i]
@@ -288,7 +324,7 @@ func (t *shape) build(last uint64, content func(*simNode) *content) *disk {
 	for i, at := range t.spots {
 		n := d.nodes[at.node.id]
 		if n == nil {
-			n = d.add(at.node.id, at.node.mode, at.node.target)
+			n = d.add(at.node.id, at.node.mode, at.node.target, len(at.node.entries))
 			if n.mode.IsRegular() {
 				n.data = content(at.node)
 				n.base = n.data
@@ -397,6 +433,9 @@ func (w *wreck) emit(t *shape, others wholesale, changed map[*simNode]*content, 
 		return
 	}
 	w.seen[sum] = true
+	if w.policy.Skip != nil && w.policy.Skip(sum) {
+		return
+	}
 	s := newSim(t.build(w.disk.last, content))
 	cut, last := w.cut, w.last
 	s.origin = func() string {

@@ -696,3 +696,89 @@ func BenchmarkCrashStates(b *testing.B) {
 	b.ReportMetric(float64(states)/b.Elapsed().Seconds(), "states/s")
 	b.ReportMetric(float64(states)/float64(b.N), "states/op")
 }
+
+// A state that the caller does not want is not made, and its fingerprint is the
+// one that the made state would have had.
+func TestCrashStatesSkip(t *testing.T) {
+	t.Parallel()
+	sim := vfs.NewSim()
+	sim.Capture()
+	create(t, sim, "/f", "abc")
+	create(t, sim, "/g", "defg")
+	var all []uint64
+	for state := range sim.CrashStates(sim.OpCount(), vfs.Policy{}) {
+		all = append(all, state.Fingerprint())
+	}
+	var asked, made []uint64
+	policy := vfs.Policy{Skip: func(sum uint64) bool {
+		asked = append(asked, sum)
+		return len(asked)%2 == 0
+	}}
+	for state := range sim.CrashStates(sim.OpCount(), policy) {
+		made = append(made, state.Fingerprint())
+	}
+	if !slices.Equal(asked, all) {
+		t.Errorf("asked about %d states, there are %d", len(asked), len(all))
+	}
+	if len(made) != (len(all)+1)/2 {
+		t.Errorf("%d of %d states were made", len(made), len(all))
+	}
+	for i, sum := range made {
+		if sum != all[2*i] {
+			t.Errorf("state %d is another one", i)
+		}
+	}
+}
+
+func TestSimFork(t *testing.T) {
+	t.Parallel()
+	sim := vfs.NewSim()
+	must(t, vfs.MkdirAll(sim, "/d/e", 0o700))
+	f := create(t, sim, "/d/f", "abc")
+	copied := sim.Fork()
+	if copied.Fingerprint() != sim.Fingerprint() {
+		t.Error("the copy is not the same")
+	}
+	if _, err := f.WriteAt([]byte("X"), 0); err != nil {
+		t.Fatal(err)
+	}
+	must(t, copied.Mkdir("/d/g", 0o700))
+	if got := read(t, copied, "/d/f"); got != "abc" {
+		t.Errorf("the copy has %q", got)
+	}
+	if found, err := vfs.Exists(sim, "/d/g"); found || err != nil {
+		t.Errorf("what the copy makes is in the original: %v", err)
+	}
+	copied.Capture()
+	want(t, outcomes(t, copied, vfs.Policy{}, "/d/f"), "abc") // durable
+}
+
+func TestFingerprintOf(t *testing.T) {
+	t.Parallel()
+	sim := vfs.NewSim()
+	must(t, vfs.MkdirAll(sim, "/d/e", 0o700))
+	f := create(t, sim, "/d/a.bin", "abc")
+	create(t, sim, "/d/b.idx", "abc")
+	sum := func() uint64 {
+		return sim.FingerprintOf("/d", func(name string) bool { return name == "a.bin" })
+	}
+	before := sum()
+	create(t, sim, "/d/e/a.bin", "deeper")
+	create(t, sim, "/d/c.idx", "ignored")
+	if sum() != before {
+		t.Error("it changed with other files")
+	}
+	if _, err := f.WriteAt([]byte("X"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if sum() == before {
+		t.Error("it did not change with the content")
+	}
+	must(t, sim.Rename("/d/a.bin", "/d/b.bin"))
+	if empty := sum(); empty == 0 || empty == before {
+		t.Error("it did not change with the name")
+	}
+	if sim.FingerprintOf("/none", func(string) bool { return true }) != 0 {
+		t.Error("a directory that is not there has one")
+	}
+}

@@ -144,7 +144,7 @@ type disk struct {
 
 func newDisk() *disk {
 	d := &disk{nodes: map[uint64]*simNode{}}
-	d.root = d.add(d.next(), fs.ModeDir|0o755, "")
+	d.root = d.add(d.next(), fs.ModeDir|0o755, "", 0)
 	d.root.links, d.root.durableLinks = 1, 1
 	return d
 }
@@ -155,11 +155,12 @@ func (d *disk) next() uint64 {
 	return d.last
 }
 
-func (d *disk) add(id uint64, mode fs.FileMode, target string) *simNode {
+// add makes a node; a directory has room for so many entries.
+func (d *disk) add(id uint64, mode fs.FileMode, target string, entries int) *simNode {
 	n := &simNode{id: id, mode: mode, target: target}
 	switch {
 	case mode.IsDir():
-		n.entries, n.durable = map[string]*simNode{}, map[string]*simNode{}
+		n.entries, n.durable = make(map[string]*simNode, entries), make(map[string]*simNode, entries)
 	case mode.IsRegular():
 		n.data, n.base = emptyContent, emptyContent
 	}
@@ -218,7 +219,7 @@ type delta struct {
 // apply carries out operation number op.
 func (d *disk) apply(op int, do delta) {
 	if do.fresh {
-		d.add(do.node, do.mode, do.target)
+		d.add(do.node, do.mode, do.target, 0)
 	}
 	if do.edit != nil {
 		d.edit(do.edit, (*simNode).seen)

@@ -1,0 +1,68 @@
+package convert
+
+import (
+	"context"
+
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/internal/vfs"
+)
+
+// BuildU32Time builds the roots of a predecessor where config says, without
+// publishing them.
+func BuildU32Time(ctx context.Context, fsys vfs.FS, dir string, config func(record.Root, string) bindb.Config) (*Report, error) {
+	u := newU32Time(fsys, dir, config)
+	err := u.run(ctx)
+	return u.rep, err
+}
+
+// WidenU32Time does the same without validating the target.
+func WidenU32Time(ctx context.Context, fsys vfs.FS, dir string, config func(record.Root, string) bindb.Config) (Inventory, error) {
+	u := newU32Time(fsys, dir, config)
+	listed, files, err := u.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return u.freeze(ctx, listed, files, func(context.Context) error { return nil }, u.moved)
+}
+
+func newU32Time(fsys vfs.FS, dir string, config func(record.Root, string) bindb.Config) *u32Time {
+	return &u32Time{
+		source: source{fs: fsys, dir: dir}, target: &target{config: config},
+		rep: newReport(FromU32Time, dir), moved: func(int64) {},
+	}
+}
+
+// Narrow is the opposite of widening: it turns the records of a file into those
+// of the predecessor. It reports false when a time does not fit.
+func Narrow(l *record.Layout, b []byte) ([]byte, bool) {
+	old := make([]byte, 0, len(b))
+	for ; len(b) > 0; b = b[l.Size:] {
+		for _, f := range l.Fields {
+			v := b[f.Offset : f.Offset+f.Width]
+			if f.Time {
+				if [4]byte(v[4:]) != [4]byte{} {
+					return nil, false
+				}
+				v = v[:4]
+			}
+			old = append(old, v...)
+		}
+	}
+	return old, true
+}
+
+// Widths gives the record size in the predecessor and the old offsets of the
+// fields that grow.
+func Widths(l *record.Layout) (old int, offsets map[string]int) {
+	w := widen(l)
+	offsets = map[string]int{}
+	i := 0
+	for _, f := range l.Fields {
+		if isTime(f) {
+			offsets[f.Name] = w.pieces[i].from + w.pieces[i].length
+			i++
+		}
+	}
+	return w.old, offsets
+}

@@ -1,0 +1,175 @@
+package convert
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
+)
+
+// target is the set of roots that a conversion builds. None of them counts until
+// the installation names them.
+type target struct {
+	// config gives where a root is built. label is "registry" or the decimal
+	// index of a Repository.
+	config func(kind record.Root, label string) bindb.Config
+	// repositories are the indexes that get a directory, ascending.
+	repositories []uint32
+}
+
+func (t *target) registry() bindb.Config { return t.config(record.RootRegistry, "registry") }
+
+func (t *target) repository(index uint32) bindb.Config {
+	return t.config(record.RootAuthority, strconv.FormatUint(uint64(index), 10))
+}
+
+// create makes every root with empty files.
+func (t *target) create(ctx context.Context) error {
+	return inParallel(ctx, len(t.repositories)+1, func(ctx context.Context, i int) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if i == 0 {
+			return bindb.Create(t.registry())
+		}
+		return bindb.Create(t.repository(t.repositories[i-1]))
+	})
+}
+
+// check validates every root as a whole, and what the registry says about the
+// others. It fills in the report.
+func (t *target) check(ctx context.Context, rep *Report) error {
+	list, err := t.readRegistry(ctx, rep)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		if _, ok := slices.BinarySearch(t.repositories, r.Index); !ok && !r.rec.Meta.Tombstoned() {
+			return sourcef(fmt.Sprintf("repositories/%d", r.Index), "is missing, but repository.bin record %d names it", r.Index)
+		}
+	}
+	for _, i := range t.repositories {
+		switch {
+		case int64(i) >= int64(len(list)):
+			return sourcef(fmt.Sprintf("repositories/%d", i), "belongs to no Repository: repository.bin has %d records", len(list))
+		case list[i].rec.Meta.Tombstoned():
+			return sourcef(fmt.Sprintf("repositories/%d", i), "belongs to a Repository that is tombstoned, which has no directory")
+		}
+	}
+	reports := make([]RepositoryReport, len(t.repositories))
+	err = inParallel(ctx, len(t.repositories), func(ctx context.Context, i int) error {
+		r := list[t.repositories[i]]
+		reports[i] = r.RepositoryReport
+		return t.checkRepository(ctx, &reports[i], r.rec)
+	})
+	rep.Repositories = append(rep.Repositories, reports...)
+	return err
+}
+
+// registered is one record of the registry.
+type registered struct {
+	RepositoryReport
+	rec record.Repository
+}
+
+func (t *target) readRegistry(ctx context.Context, rep *Report) ([]registered, error) {
+	var list []registered
+	err := inspect(ctx, t.registry(), func(r bindb.Reader) (err error) {
+		list = nil
+		n, err := bindb.Repositories.Count(r)
+		if err != nil {
+			return err
+		}
+		return bindb.Repositories.Scan(r, 0, n, func(i uint32, rec *record.Repository) error {
+			b, err := bindb.RepositoryPayload.Read(r, rec.PayloadOffset, int(rec.PayloadLen))
+			if err != nil {
+				return err
+			}
+			var p record.RepositoryPayload
+			if err := p.Decode(b); err != nil {
+				return &bindb.RecordError{File: bindb.Repositories.File(), Index: i, Err: err}
+			}
+			list = append(list, registered{RepositoryReport{Index: i, Name: p.Name, Lifecycle: rec.Lifecycle.String(), Synthesised: []string{}}, *rec})
+			return nil
+		})
+	})
+	if err == nil {
+		rep.Registry, err = counts(t.registry())
+	}
+	return list, err
+}
+
+// checkRepository validates one root. A purged Repository has given up its Jobs
+// and the references to them (J06).
+func (t *target) checkRepository(ctx context.Context, rep *RepositoryReport, rec record.Repository) error {
+	cfg := t.repository(rep.Index)
+	err := inspect(ctx, cfg, func(r bindb.Reader) error {
+		if rec.Lifecycle != record.LifecyclePurged {
+			return nil
+		}
+		n, err := bindb.WorkerJobs.Count(r)
+		if err != nil {
+			return err
+		}
+		err = bindb.WorkerJobs.Scan(r, 0, n, func(i uint32, j *record.WorkerJob) error {
+			if j.Meta.Tombstoned() {
+				return nil
+			}
+			return sourcef(fmt.Sprintf("repositories/%d", rep.Index), "is purged, but worker_job.bin record %d is live (J06)", i)
+		})
+		if err != nil {
+			return err
+		}
+		if n, err = bindb.Patchsets.Count(r); err != nil {
+			return err
+		}
+		return bindb.Patchsets.Scan(r, 0, n, func(i uint32, p *record.Patchset) error {
+			if p.CIJob == 0 {
+				return nil
+			}
+			return sourcef(fmt.Sprintf("repositories/%d", rep.Index), "is purged, but patchset.bin record %d names a Job (J06)", i)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	rep.Families, err = counts(cfg)
+	return err
+}
+
+// inspect opens a root, which validates all of it, runs fn and closes it.
+func inspect(ctx context.Context, cfg bindb.Config, fn func(bindb.Reader) error) error {
+	r, err := bindb.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if err := r.View(ctx, fn); err != nil {
+		_ = r.Close() // nothing was written
+		return err
+	}
+	return r.Close()
+}
+
+// counts lists the families of a root that are not empty.
+func counts(cfg bindb.Config) ([]FamilyCount, error) {
+	list := []FamilyCount{}
+	for _, file := range record.Files(cfg.Kind) {
+		info, err := cfg.FS.Lstat(filepath.Join(cfg.Dir, file))
+		if err != nil {
+			return nil, err
+		}
+		if info.Size <= bindb.HeaderSize {
+			continue
+		}
+		c := FamilyCount{File: file, Bytes: info.Size}
+		if l, ok := record.ByFile(file); ok {
+			c.Records = uint32((info.Size - bindb.HeaderSize) / int64(l.Size))
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}

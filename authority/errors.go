@@ -12,6 +12,10 @@ var (
 	// ErrExists is returned by Create when the data directory holds one.
 	ErrExists = errors.New("an authority exists here")
 
+	// ErrGeneration is returned by every use of an open authority once another
+	// generation has taken its place. Nothing of it is read or written any more.
+	ErrGeneration = errors.New("this authority was replaced by another generation; open it again")
+
 	// ErrNewerFormat is returned for a data directory that a newer version has
 	// written. Nothing in it is touched.
 	ErrNewerFormat = errors.New("written by a newer version")

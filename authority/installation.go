@@ -85,12 +85,16 @@ type active struct {
 	Generation   uint64 `json:"generation"`
 	Installation string `json:"installation"`
 	Epoch        uint64 `json:"epoch"`
+
+	// guard tells an open authority that it was replaced; nil asks nothing.
+	guard func() error
 }
 
 // Authority is one open installation. It is safe for concurrent use.
 type Authority struct {
 	opt    Options
 	active active
+	watch  *watch
 
 	registry *bindb.Root
 
@@ -104,13 +108,23 @@ func (o Options) generation(n uint64) string {
 
 func (o Options) runtime() string { return filepath.Join(o.Dir, "runtime") }
 
+// rootRuntime is where the roots of a generation have their journals, marks and
+// indexes. Each generation has its own, so that those of another one are never
+// found. The first has the one that was there before there were others.
+func (o Options) rootRuntime(n uint64) string {
+	if n == 1 {
+		return o.runtime()
+	}
+	return filepath.Join(o.runtime(), "generation-"+strconv.FormatUint(n, 10))
+}
+
 func (o Options) config(a active, kind record.Root, label string) bindb.Config {
 	dir := filepath.Join(o.generation(a.Generation), "registry")
 	if kind == record.RootAuthority {
 		dir = filepath.Join(o.generation(a.Generation), "repositories", label)
 	}
 	return bindb.Config{
-		FS: o.FS, Dir: dir, Kind: kind, Label: label, Runtime: o.runtime(), LockWait: o.LockWait,
+		FS: o.FS, Dir: dir, Kind: kind, Label: label, Runtime: o.rootRuntime(a.Generation), LockWait: o.LockWait, Guard: a.guard,
 		Identity: sha256.Sum256(fmt.Appendf(nil, "writ root %s/%d/%s", a.Installation, a.Generation, label)),
 	}
 }
@@ -136,19 +150,12 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 	if err := vfs.MkdirAll(o.FS, o.Dir, 0o700); err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, o.LockWait)
-	defer cancel()
-	lock, err := o.FS.Lock(wait, filepath.Join(o.Dir, "lifecycle.lock"), vfs.Exclusive)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, vfs.ErrLocked):
-		return fmt.Errorf("%w: %w", bindb.ErrBusy, err)
-	case err != nil:
+	lock, err := o.lockLifecycle(ctx)
+	if err != nil {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }()
-	if there, err := vfs.Exists(o.FS, filepath.Join(o.Dir, "active.json")); err != nil {
+	if there, err := vfs.Exists(o.FS, o.activePath()); err != nil {
 		return err
 	} else if there {
 		return ErrExists
@@ -204,16 +211,42 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 			return err
 		}
 	}
+	return o.writeActive(a)
+}
+
+// lockLifecycle takes the lock under which active.json is written.
+func (o Options) lockLifecycle(ctx context.Context) (vfs.Lock, error) {
+	wait, cancel := context.WithTimeout(ctx, o.LockWait)
+	defer cancel()
+	lock, err := o.FS.Lock(wait, filepath.Join(o.Dir, "lifecycle.lock"), vfs.Exclusive)
+	if err == nil {
+		return lock, nil
+	}
+	if cerr := ctx.Err(); cerr != nil {
+		return nil, cerr
+	}
+	if errors.Is(err, vfs.ErrLocked) {
+		err = fmt.Errorf("%w: %w", bindb.ErrBusy, err)
+	}
+	return nil, err
+}
+
+func (o Options) activePath() string { return filepath.Join(o.Dir, "active.json") }
+
+func (o Options) writeActive(a active) error {
 	b, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
 		return err
 	}
-	return vfs.WriteFileAtomic(o.FS, filepath.Join(o.Dir, "active.json"), append(b, '\n'), 0o600)
+	return vfs.WriteFileAtomic(o.FS, o.activePath(), append(b, '\n'), 0o600)
 }
 
 // clear removes what an interrupted creation left, and nothing else: o.Dir may be
 // any directory, and active.json may have been lost.
 func (o Options) clear() error {
+	if err := o.discardStaging(0); err != nil {
+		return err
+	}
 	generations := filepath.Dir(o.generation(1))
 	list, err := readDir(o.FS, generations)
 	if err != nil {
@@ -228,19 +261,10 @@ func (o Options) clear() error {
 		}
 	}
 	repos := filepath.Join(o.generation(1), "repositories")
-	if list, err = readDir(o.FS, repos); err != nil {
+	if file, err := o.firstContent(1); err != nil {
 		return err
-	}
-	for _, r := range list {
-		files, err := readDir(o.FS, filepath.Join(repos, r.Name))
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			if filepath.Ext(f.Name) == ".bin" && f.Size > bindb.HeaderSize {
-				return lost(filepath.Join(repos, r.Name, f.Name))
-			}
-		}
+	} else if file != "" {
+		return lost(file)
 	}
 	left := []string{repos, filepath.Join(o.generation(1), "registry")}
 	// Journals, marks and leases of the roots that are removed belong to nobody.
@@ -253,6 +277,28 @@ func (o Options) clear() error {
 		}
 	}
 	return nil
+}
+
+// firstContent returns a file of a generation's Repositories that holds more than
+// its header, or "".
+func (o Options) firstContent(n uint64) (string, error) {
+	repos := filepath.Join(o.generation(n), "repositories")
+	list, err := readDir(o.FS, repos)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range list {
+		files, err := readDir(o.FS, filepath.Join(repos, r.Name))
+		if err != nil {
+			return "", err
+		}
+		for _, f := range files {
+			if filepath.Ext(f.Name) == ".bin" && f.Size > bindb.HeaderSize {
+				return filepath.Join(repos, r.Name, f.Name), nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // readDir takes a directory that does not exist for an empty one.
@@ -271,18 +317,33 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 	if err := suitable(o); err != nil {
 		return nil, err
 	}
-	a, err := readActive(o)
+	const tries = 3
+	for try := 1; ; try++ {
+		a, err := open(ctx, o)
+		// Somebody else may have put another generation in place meanwhile.
+		if err == nil || !errors.Is(err, ErrGeneration) || try == tries {
+			return a, err
+		}
+	}
+}
+
+func open(ctx context.Context, o Options) (*Authority, error) {
+	if err := o.settleSwitch(ctx); err != nil {
+		return nil, err
+	}
+	w, err := newWatch(o)
 	if err != nil {
 		return nil, err
 	}
-	au := &Authority{opt: o, active: a, repos: map[uint32]*Repository{}}
-	au.registry, err = bindb.Open(ctx, o.config(a, record.RootRegistry, "registry"))
+	au := &Authority{opt: o, active: w.active, watch: w, repos: map[uint32]*Repository{}}
+	au.active.guard = w.check
+	au.registry, err = bindb.Open(ctx, o.config(au.active, record.RootRegistry, "registry"))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, w.close())
 	}
 	left, err := au.checkDirectories(ctx)
 	if err != nil {
-		return nil, errors.Join(err, au.registry.Close())
+		return nil, errors.Join(err, au.registry.Close(), w.close())
 	}
 	if left {
 		au.sweep(ctx)
@@ -310,9 +371,17 @@ func suitable(o Options) error {
 }
 
 func readActive(o Options) (active, error) {
+	path := o.activePath()
+	raw, err := vfs.ReadFile(o.FS, path, maxActive)
+	return decodeActive(path, raw, err)
+}
+
+// maxActive bounds active.json, in bytes.
+const maxActive = 64 << 10
+
+// decodeActive takes what reading active.json gave.
+func decodeActive(path string, raw []byte, err error) (active, error) {
 	var a active
-	path := filepath.Join(o.Dir, "active.json")
-	raw, err := vfs.ReadFile(o.FS, path, 64<<10)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, fmt.Errorf("%w: %s does not exist", ErrNoAuthority, path)
 	}
@@ -340,10 +409,22 @@ func readActive(o Options) (active, error) {
 		return a, fmt.Errorf("%s: %w: schema %q, layout %d; this program knows %q, layout %d",
 			path, ErrNewerFormat, a.Schema, a.LayoutID, activeSchema, bindb.LayoutID)
 	}
-	if id, err := hex.DecodeString(a.Installation); err != nil || len(id) != 16 || a.Epoch == 0 || a.Generation == 0 {
-		return a, fmt.Errorf("%s: %w: installation, epoch or generation is malformed", path, bindb.ErrCorrupt)
+	if err := a.check(); err != nil {
+		return a, fmt.Errorf("%s: %w: %w", path, bindb.ErrCorrupt, err)
 	}
 	return a, nil
+}
+
+// same reports whether both name one generation of one installation.
+func (a active) same(b active) bool {
+	return a.Installation == b.Installation && a.Generation == b.Generation && a.Epoch == b.Epoch
+}
+
+func (a active) check() error {
+	if id, err := hex.DecodeString(a.Installation); err != nil || len(id) != 16 || a.Epoch == 0 || a.Generation == 0 {
+		return errors.New("installation, epoch or generation is malformed")
+	}
+	return nil
 }
 
 // Close closes every root.
@@ -355,6 +436,7 @@ func (a *Authority) Close() error {
 		errs = append(errs, r.root.Close())
 	}
 	a.repos = map[uint32]*Repository{}
+	errs = append(errs, a.watch.close())
 	return errors.Join(errs...)
 }
 

@@ -36,17 +36,23 @@ func appendRepository(tx *bindb.Tx, name string, ns record.Namespace, flags reco
 // Repositories lists the registry in order of index.
 func (a *Authority) Repositories(ctx context.Context) ([]RepositoryInfo, error) {
 	var list []RepositoryInfo
-	err := a.registry.View(ctx, func(r bindb.Reader) error {
-		list = nil
-		n, err := bindb.Repositories.Count(r)
-		if err != nil {
-			return err
-		}
-		return bindb.Repositories.Scan(r, 0, n, func(i uint32, rec *record.Repository) error {
-			name, err := repositoryName(r, i, rec)
-			list = append(list, RepositoryInfo{i, name, *rec})
-			return err
-		})
+	err := a.registry.View(ctx, func(r bindb.Reader) (err error) {
+		list, err = listRepositories(r)
+		return err
+	})
+	return list, err
+}
+
+func listRepositories(r bindb.Reader) ([]RepositoryInfo, error) {
+	n, err := bindb.Repositories.Count(r)
+	if err != nil {
+		return nil, err
+	}
+	var list []RepositoryInfo
+	err = bindb.Repositories.Scan(r, 0, n, func(i uint32, rec *record.Repository) error {
+		name, err := repositoryName(r, i, rec)
+		list = append(list, RepositoryInfo{i, name, *rec})
+		return err
 	})
 	return list, err
 }

@@ -37,9 +37,22 @@ func (l fileLocks) unlock() {
 	}
 }
 
-// lock takes the root's file locks. It waits at most LockWait and then returns
-// ErrBusy.
+// lock takes the root's file locks and asks the guard whether the root still
+// counts. It waits at most LockWait and then returns ErrBusy.
 func (r *Root) lock(ctx context.Context, mode vfs.LockMode) (fileLocks, error) {
+	held, err := r.lockFiles(ctx, mode)
+	if r.Guard == nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return held, err
+	}
+	// A root that was replaced may also be gone, with its lock files.
+	if gerr := r.Guard(); gerr != nil {
+		held.unlock()
+		return nil, gerr
+	}
+	return held, err
+}
+
+func (r *Root) lockFiles(ctx context.Context, mode vfs.LockMode) (fileLocks, error) {
 	wait, cancel := context.WithTimeout(ctx, r.LockWait)
 	defer cancel()
 	var held fileLocks

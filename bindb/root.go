@@ -35,6 +35,10 @@ type Config struct {
 	Identity [32]byte
 	// LockWait bounds the wait for a lock; zero means 20 seconds.
 	LockWait time.Duration
+	// Guard, if set, is asked each time the root's locks were taken, before
+	// anything is read. Its error means that the root is no longer the one to
+	// use, and is returned in place of everything else.
+	Guard func() error
 }
 
 func (c Config) withDefaults() Config {
@@ -146,6 +150,11 @@ func Open(ctx context.Context, cfg Config) (*Root, error) {
 	r := newRoot(cfg)
 	if err := r.open(ctx); err != nil {
 		r.closeFiles()
+		if r.Guard != nil {
+			if gerr := r.Guard(); gerr != nil {
+				err = gerr
+			}
+		}
 		return nil, fmt.Errorf("open %s: %w", cfg.Dir, err)
 	}
 	return r, nil

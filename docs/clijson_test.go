@@ -364,6 +364,10 @@ func TestJSONContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("writ.db-dump.v1", 0, "db", "dump", damaged)
+	copied := filepath.Join(t.TempDir(), "backup")
+	run("writ.backup-report.v1", 0, "db", "backup", copied)
+	run("writ.backup-report.v1", 0, "db", "verify", copied)
+	run("writ.restore.v1", 0, "db", "restore", "--force", copied)
 	o.golden(t)
 }
 

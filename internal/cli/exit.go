@@ -64,6 +64,9 @@ var codes = []struct {
 	{authority.ErrUnsuitable, exitUsage, "unsuitable_directory"},
 	{authority.ErrNoAuthority, exitNotFound, "no_authority"},
 	{bindb.ErrNotFound, exitNotFound, "not_found"},
+	{authority.ErrGeneration, exitConflict, "generation"},
+	{authority.ErrExists, exitConflict, "exists"},
+	{fs.ErrExist, exitConflict, "exists"},
 	{authority.ErrLeaseHeld, exitConflict, "lease_held"},
 	{authority.ErrLeaseLost, exitConflict, "lease_lost"},
 	{authority.ErrConflict, exitConflict, "namespace_taken"},
@@ -106,6 +109,7 @@ func adviceOf(err error) string {
 	}{
 		{authority.ErrNoAuthority, "run `writ gate` to make it"},
 		{authority.ErrUnsuitable, "choose a real directory on a local disk with --data"},
+		{authority.ErrGeneration, "run the command again"},
 		{bindb.ErrBusy, "another command is writing; try again"},
 		{syscall.ENOSPC, "make room on the disk; nothing that was recorded is lost"},
 		{syscall.EROFS, "the file system is read-only; choose another data directory with --data"},

@@ -64,6 +64,25 @@ func (p *progress) waiting() {
 	}
 }
 
+// bytes returns what shows how far a long piece of work has come, on a terminal
+// only.
+func (p *progress) bytes(what string) func(done, total int64) {
+	if !p.a.errStyle.terminal {
+		return nil
+	}
+	return func(done, total int64) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if time.Since(p.last) < redraw {
+			return
+		}
+		p.last = time.Now()
+		text := fmt.Sprintf("%s  %s of %s  %d %%", what, size(done), size(total), 100*done/max(total, 1))
+		fmt.Fprintf(p.a.err, "\r\x1b[2K%s", p.a.errStyle.faint(text))
+		p.live = true
+	}
+}
+
 // clear takes the live line off the screen.
 func (p *progress) clear() {
 	p.mu.Lock()

@@ -28,7 +28,12 @@ func Hold(ctx context.Context, cfg Config) (*Held, error) {
 // Check finishes or takes back an interrupted batch and validates everything. The
 // error is that of the first violation.
 func (h *Held) Check(ctx context.Context) error {
-	if err := h.r.checkClosure(); err != nil {
+	defer func() { _ = h.r.closeFiles() }() // only read, or already synced
+	entries, err := h.r.FS.ReadDir(h.r.Dir)
+	if err != nil {
+		return err
+	}
+	if err := firstOf(h.r.closure(entries), nil); err != nil {
 		return err
 	}
 	if _, err := h.r.recover(); err != nil {
@@ -58,9 +63,12 @@ func (h *Held) Release() error {
 func Verify(ctx context.Context, cfg Config, fn func(Reader) error) (findings []Finding, err error) {
 	r := newRoot(cfg)
 	defer func() { err = errors.Join(err, r.closeFiles()) }()
-	findings, err = r.closure()
-	if err != nil || len(findings) > 0 {
-		return findings, err
+	entries, err := r.FS.ReadDir(r.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if findings = r.closure(entries); len(findings) > 0 {
+		return findings, nil
 	}
 	v := r.newView()
 	findings, err = check(ctx, &v, nil, maxFindings)

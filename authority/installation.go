@@ -96,7 +96,8 @@ type Authority struct {
 	active active
 	watch  *watch
 
-	registry *bindb.Root
+	registry  *bindb.Root
+	purgeStep uint32 // records
 
 	mu    sync.Mutex
 	repos map[uint32]*Repository
@@ -335,7 +336,7 @@ func open(ctx context.Context, o Options) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	au := &Authority{opt: o, active: w.active, watch: w, repos: map[uint32]*Repository{}}
+	au := &Authority{opt: o, active: w.active, watch: w, purgeStep: defaultPurgeStep, repos: map[uint32]*Repository{}}
 	au.active.guard = w.check
 	au.registry, err = bindb.Open(ctx, o.config(au.active, record.RootRegistry, "registry"))
 	if err != nil {

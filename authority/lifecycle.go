@@ -105,7 +105,8 @@ type locked struct {
 	info     RepositoryInfo // as it stands
 }
 
-// both holds the locks of the registry and of one Repository while fn runs.
+// both holds the locks of the registry and of one Repository while fn runs. An
+// interrupted purge is ended first.
 func (a *Authority) both(ctx context.Context, index uint32, fn func(*locked) error) error {
 	r, err := a.Repository(ctx, index)
 	if err != nil {
@@ -118,6 +119,12 @@ func (a *Authority) both(ctx context.Context, index uint32, fn func(*locked) err
 				l.info, err = repositoryInfo(rd, index)
 				return err
 			})
+			if err == nil {
+				err = r.usable()
+			}
+			if err == nil {
+				err = l.settlePurge(ctx)
+			}
 			if err != nil {
 				return err
 			}

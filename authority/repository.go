@@ -21,6 +21,9 @@ type Repository struct {
 	// latest is the registry entry as it was last seen, see Info.
 	latest atomic.Pointer[RepositoryInfo]
 
+	// broken is why nothing can be said about the Repository any more.
+	broken atomic.Pointer[error]
+
 	// batch belongs to whoever runs a mutation; those take turns.
 	batch *leaseBatch
 }
@@ -41,9 +44,17 @@ func (a *Authority) Repository(ctx context.Context, index uint32) (*Repository, 
 	if info.Meta.Tombstoned() {
 		return nil, fmt.Errorf("repository %d: %w: it was removed", index, bindb.ErrNotFound)
 	}
-	root, err := bindb.Open(ctx, a.authorityConfig(index))
+	root, err := a.openRoot(ctx, index)
 	if err != nil {
 		return nil, err
+	}
+	// A purge may have been waited for, or recovered.
+	info, err = a.RepositoryInfo(ctx, index)
+	if err == nil && info.Lifecycle == record.LifecyclePurged {
+		err = checkPurged(ctx, root)
+	}
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
 	}
 	r := &Repository{a: a, info: info, root: root}
 	r.latest.Store(&info)
@@ -68,8 +79,16 @@ func (r *Repository) Root() *bindb.Root { return r.root }
 // View reads the committed state. fn must be short: it holds the Repository's
 // locks, shared.
 func (r *Repository) View(ctx context.Context, fn func(*View) error) error {
-	return r.root.View(ctx, func(rd bindb.Reader) error {
-		return fn(&View{Reader: rd, repo: r})
+	return r.unhindered(ctx, func() error {
+		return r.root.View(ctx, func(rd bindb.Reader) error {
+			if err := r.usable(); err != nil {
+				return err
+			}
+			if err := r.purgeStands(); err != nil {
+				return err
+			}
+			return fn(&View{Reader: rd, repo: r})
+		})
 	})
 }
 
@@ -90,7 +109,7 @@ func (r *Repository) UpdateQueue(ctx context.Context, fn func(*Tx) error) error 
 }
 
 func (r *Repository) update(ctx context.Context, p purpose, fn func(*Tx) error) error {
-	return r.admitted(ctx, func() error {
+	return r.unhindered(ctx, func() error {
 		return r.root.Update(ctx, func(tx *bindb.Tx) error {
 			if err := r.admit(p); err != nil {
 				return err
@@ -117,8 +136,11 @@ var errRegistryBusy = errors.New("the registry is being changed")
 // them too, after the lock of the registry, so that the record stands still here
 // and a lifecycle change that has returned is seen by every mutation of every
 // process from then on. Since the registry comes first in the order of locks,
-// nobody waits for it here; admitted does, with nothing held.
+// nobody waits for it here; unhindered does, with nothing held.
 func (r *Repository) admit(p purpose) error {
+	if err := r.usable(); err != nil {
+		return err
+	}
 	info := r.info
 	err := r.a.registry.Peek(func(rd bindb.Reader) (err error) {
 		info.Repository, err = bindb.Repositories.Get(rd, info.Index)
@@ -134,7 +156,7 @@ func (r *Repository) admit(p purpose) error {
 		r.latest.Store(&info)
 	}
 	if p == forQueue && info.Lifecycle == record.LifecycleRetiring {
-		return nil
+		return r.purgeStands()
 	}
 	return info.takesWork()
 }
@@ -147,24 +169,29 @@ func (i *RepositoryInfo) takesWork() error {
 	return fmt.Errorf("repository %d: %w: it is %s", i.Index, ErrNotActive, i.Lifecycle)
 }
 
-// maxRegistryWaits bounds how often a mutation waits for the registry; others
-// that change it all the time must not hold it up for ever.
-const maxRegistryWaits = 1000
+// maxHindered bounds how often somebody waits for the registry; others that change
+// it all the time must not hold him up for ever.
+const maxHindered = 1000
 
-// admitted runs a mutation until the registry has not been in its way. No lock is
-// held.
-func (r *Repository) admitted(ctx context.Context, mutate func() error) error {
-	for range maxRegistryWaits {
-		err := mutate()
-		if !errors.Is(err, errRegistryBusy) {
+// unhindered runs a mutation or a view until nothing was in its way that needs the
+// registry's lock. No lock is held.
+func (r *Repository) unhindered(ctx context.Context, run func() error) error {
+	for range maxHindered {
+		err := run()
+		switch {
+		case errors.Is(err, errRegistryBusy):
+			// This waits for the change, and recovers one that was interrupted.
+			err = r.a.registry.View(ctx, func(bindb.Reader) error { return nil })
+		case errors.Is(err, errPurgeStands):
+			err = r.a.both(ctx, r.info.Index, func(*locked) error { return nil })
+		default:
 			return err
 		}
-		// This waits for the change, and recovers one that was interrupted.
-		if err := r.a.registry.View(ctx, func(bindb.Reader) error { return nil }); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: the registry was being changed each of %d times", bindb.ErrBusy, maxRegistryWaits)
+	return fmt.Errorf("%w: the registry was being changed each of %d times", bindb.ErrBusy, maxHindered)
 }
 
 // Session is the right to run several updates with nobody in between.
@@ -176,7 +203,7 @@ type Session struct {
 // Exclusive holds the Repository's locks while fn runs, for new work. The error
 // is as for Update.
 func (r *Repository) Exclusive(ctx context.Context, fn func(*Session) error) error {
-	return r.admitted(ctx, func() error {
+	return r.unhindered(ctx, func() error {
 		return r.root.Exclusive(ctx, func(s *bindb.Session) error {
 			if err := r.admit(forWork); err != nil {
 				return err

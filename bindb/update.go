@@ -244,6 +244,9 @@ func (s *Session) Update(ctx context.Context, fn func(*Tx) error) error {
 	return s.r.commit(tx)
 }
 
+// Writable returns ErrReadOnly once a sync of the root has failed.
+func (s *Session) Writable() error { return s.r.refused() }
+
 // View reads under the session's lock.
 func (s *Session) View(fn func(Reader) error) error {
 	v := s.r.newView()

@@ -114,7 +114,7 @@ func (x *examination) directory(data string) {
 }
 
 func (x *examination) authority(ctx context.Context, w *Workspace) {
-	roots := map[string]*bindb.Root{"registry": w.Authority.Registry()}
+	checks := map[string]func(context.Context) ([]bindb.Finding, error){"registry": w.Authority.Registry().Check}
 	order := []string{"registry"}
 	list, err := w.Authority.Repositories(ctx)
 	if err != nil {
@@ -123,10 +123,10 @@ func (x *examination) authority(ctx context.Context, w *Workspace) {
 	}
 	for _, info := range list {
 		name := fmt.Sprintf("repository %d (%s)", info.Index, info.Name)
-		r, err := w.Authority.Repository(ctx, info.Index)
-		if errors.Is(err, authority.ErrNotActive) {
-			continue
+		if info.Meta.Tombstoned() {
+			continue // it has no directory
 		}
+		r, err := w.Authority.Repository(ctx, info.Index)
 		if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
 			// Its locks are made when it is used for the first time.
 			x.add(name, HealthWarning, "make the data directory writable and look again", "it cannot be looked at: %v", err)
@@ -136,11 +136,11 @@ func (x *examination) authority(ctx context.Context, w *Workspace) {
 			x.add(name, HealthFailure, "", "%v", err)
 			continue
 		}
-		roots[name] = r.Root()
+		checks[name] = r.Check
 		order = append(order, name)
 	}
 	for _, name := range order {
-		findings, err := roots[name].Check(ctx)
+		findings, err := checks[name](ctx)
 		switch {
 		case err != nil:
 			x.add(name, HealthFailure, "", "%v", err)

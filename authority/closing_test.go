@@ -282,7 +282,10 @@ func TestEveryReviewAction(t *testing.T) {
 	for _, a := range actions {
 		review(b, p.Patchset, "ann", a)
 	}
-	b.Update(func(tx *authority.Tx) error { _, err := tx.RequestReview(p.Patchset, "painters", "Please look."); return err })
+	b.Update(func(tx *authority.Tx) error {
+		_, err := tx.RequestReview(p.Patchset, "painters", "Please look.")
+		return err
+	})
 	b.Clock.Advance(9e9)
 	b.Update(func(tx *authority.Tx) error { _, err := tx.RequestReview(p.Patchset, "painters", ""); return err })
 	b.View(func(v *authority.View) error {

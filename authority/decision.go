@@ -96,28 +96,10 @@ func (v *View) Facts(patchset uint32, now record.Seconds) (Facts, error) {
 // provenance looks for a live link of the revision Snapshot that names session,
 // checkpoint and model.
 func (v *View) provenance(p *Patchset) (bool, error) {
-	row, err := bindb.TaskSnapshots.Get(v, p.Task)
-	if err != nil {
-		return false, err
-	}
-	links, err := walk(row.Latest, func(i uint32) (record.SnapshotLink, error) { return bindb.SnapshotLinks.Get(v, i) },
-		func(l record.SnapshotLink) record.Ref { return l.PreviousInTask })
-	if err != nil {
-		return false, err
-	}
-	for _, l := range links {
-		if l.Meta.Tombstoned() || l.Snapshot != p.RevisionSnapshot || !l.Meta.HasSession() || !l.Meta.HasCheckpoint() {
-			continue
-		}
-		var text record.SnapshotLinkPayload
-		if err := readPayload(v, bindb.SnapshotLinkPayload, l.PayloadOffset, l.PayloadLen, &text); err != nil {
-			return false, err
-		}
-		if text.ModelName != "" {
-			return true, nil
-		}
-	}
-	return false, nil
+	links, err := v.Links(p.Task)
+	return slices.ContainsFunc(links, func(l Link) bool {
+		return l.Snapshot == p.RevisionSnapshot && l.provenance()
+	}), err
 }
 
 // Decide evaluates a Patchset and records the decision with its checks. An

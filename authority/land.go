@@ -67,24 +67,8 @@ func (tx *Tx) BeginLand(s LandSpec) (index uint32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if running, err := tx.RunningLand(); err != nil {
+	if err := tx.mayLand(&p); err != nil {
 		return 0, err
-	} else if running != nil {
-		return 0, statef("%s is running; it must be finished or failed first", running.ID)
-	}
-	d, err := tx.Decision(&p)
-	if err != nil {
-		return 0, err
-	}
-	if d == nil || p.Meta.EvaluationPending() || d.Kind() != record.DecisionKindPass && d.Kind() != record.DecisionKindWaived {
-		return 0, statef("%s has no current decision that lets it land", p.ID)
-	}
-	reviews, err := tx.Reviews(&p)
-	if err != nil {
-		return 0, err
-	}
-	if objections := stand(reviews).objections; len(objections) > 0 {
-		return 0, statef("%s objects to %s", objections[0].Actor, p.ID)
 	}
 	line, err := tx.usableLine(s.TargetLine)
 	if err != nil {
@@ -97,27 +81,52 @@ func (tx *Tx) BeginLand(s LandSpec) (index uint32, err error) {
 	if line.Head != record.RefTo(s.PreTarget) {
 		return 0, statef("line %s does not stand on %s any more", line.Name, pre.Name())
 	}
-	index, err = bindb.Lands.Count(tx)
-	if err != nil {
-		return 0, err
-	}
-	defer tx.writes(&err)
-	inChange, ordinal, err := linkOrdinal(tx, bindb.ChangeLands, p.Change, index)
-	if err != nil {
-		return 0, err
-	}
-	inTask, err := linkInventory(tx, bindb.TaskLands, c.Task, index)
-	if err != nil {
-		return 0, err
-	}
-	rec := record.Land{
-		Ordinal: ordinal, ChangeOrdinal: c.Ordinal, Change: p.Change, Patchset: s.Patchset,
-		PreviousInTask: inTask, PreviousInChange: inChange, PreTarget: record.RefTo(s.PreTarget),
-		SubmittedAt: tx.now, UpdatedAt: tx.now, TargetLine: record.RefTo(s.TargetLine),
-	}
+	rec := record.Land{PreTarget: record.RefTo(s.PreTarget), TargetLine: record.RefTo(s.TargetLine)}
 	rec.Meta.SetStatus(record.LandStatusRunning)
 	rec.Meta.SetHasPreTarget(true)
 	rec.Meta.SetMode(s.Mode)
+	defer tx.writes(&err)
+	return tx.addLand(&p, &c, rec)
+}
+
+// mayLand refuses a Patchset without a current decision that lets it land, or with
+// an objection, and while another Land is running.
+func (tx *Tx) mayLand(p *Patchset) error {
+	if running, err := tx.RunningLand(); err != nil {
+		return err
+	} else if running != nil {
+		return statef("%s is running; it must be finished or failed first", running.ID)
+	}
+	d, err := tx.Decision(p)
+	if err != nil {
+		return err
+	}
+	if d == nil || p.Meta.EvaluationPending() || d.Kind() != record.DecisionKindPass && d.Kind() != record.DecisionKindWaived {
+		return statef("%s has no current decision that lets it land", p.ID)
+	}
+	reviews, err := tx.Reviews(p)
+	if err != nil {
+		return err
+	}
+	if objections := stand(reviews).objections; len(objections) > 0 {
+		return statef("%s objects to %s", objections[0].Actor, p.ID)
+	}
+	return nil
+}
+
+// addLand appends a Land of a Patchset; rec has what is not owner, chain or time.
+func (tx *Tx) addLand(p *Patchset, c *Change, rec record.Land) (index uint32, err error) {
+	if index, err = bindb.Lands.Count(tx); err != nil {
+		return 0, err
+	}
+	if rec.PreviousInChange, rec.Ordinal, err = linkOrdinal(tx, bindb.ChangeLands, p.Change, index); err != nil {
+		return 0, err
+	}
+	if rec.PreviousInTask, err = linkInventory(tx, bindb.TaskLands, c.Task, index); err != nil {
+		return 0, err
+	}
+	rec.ChangeOrdinal, rec.Change, rec.Patchset = c.Ordinal, p.Change, p.Index
+	rec.SubmittedAt, rec.UpdatedAt = tx.now, tx.now
 	return bindb.Lands.Append(tx.tx, rec)
 }
 
@@ -143,7 +152,12 @@ func (tx *Tx) FinishLand(land, landed uint32) (err error) {
 	if err := bindb.Lands.Put(tx.tx, land, l.Land); err != nil {
 		return err
 	}
-	return tx.putChange(l.Change, func(c *record.Change) {
+	return tx.landed(l.Change)
+}
+
+// landed closes the Change of a Land that has succeeded.
+func (tx *Tx) landed(change uint32) error {
+	return tx.putChange(change, func(c *record.Change) {
 		c.Meta.SetLifecycle(record.ChangeLifecycleLanded)
 		settled(&c.Meta)
 	})

@@ -16,12 +16,24 @@ import (
 
 // The model knows what the records must say, and nothing of how they are kept.
 type (
+	modelTask struct {
+		status string
+		bound  *modelItem
+		links  int
+	}
 	modelChange struct {
-		task      uint32
-		selected  int // patchset, -1: none
-		patchsets int
-		landed    bool
-		lands     int
+		task          uint32
+		selected      int // patchset, -1: none
+		patchsets     int
+		status        string
+		ready         bool
+		reviewPending bool
+		lands         []*modelLand
+	}
+	modelLand struct {
+		status      record.LandStatus
+		patchset    int
+		from, index int
 	}
 	modelPatchset struct {
 		change         uint32
@@ -33,6 +45,14 @@ type (
 		reviews        int
 		decisions      []record.DecisionKind
 		stale          bool // input came after the latest decision
+		discarded      bool // withdrawn or invalidated
+		attests        int
+		waivers        int
+	}
+	// modelInput is an Attestation or a Waiver.
+	modelInput struct {
+		patchset int
+		revoked  bool
 	}
 	modelJob struct {
 		patchset  uint32
@@ -53,14 +73,35 @@ type machine struct {
 	r     *authority.Repository
 
 	main, snapshots uint32
-	head            uint32
-	tasks           []int // changes
+	parents         map[int][]uint32
+	head            int // of main, -1: none
+	tasks           []*modelTask
 	changes         []*modelChange
 	patchsets       []*modelPatchset
 	jobs            []*modelJob
+	attests         []*modelInput
+	waivers         []*modelInput
 	running         int // land's change, -1: none
 	lands           int
 	landing         uint32 // patchset
+
+	modelPlanning
+}
+
+func (c *modelChange) open() bool { return c.status == "draft" || c.status == "active" }
+
+// chosen reports whether a Patchset is the selected one of an open Change.
+func (m *machine) chosen(i int) bool {
+	c := m.changes[m.patchsets[i].change]
+	return c.open() && c.selected == i
+}
+
+// touch is new input for a Patchset.
+func (m *machine) touch(i int) {
+	m.patchsets[i].stale = true
+	if m.chosen(i) {
+		m.changes[m.patchsets[i].change].ready = false
+	}
 }
 
 func (m *machine) open(t *rapid.T) {
@@ -96,30 +137,41 @@ func (m *machine) OpenTask(t *rapid.T) {
 		}
 		return err
 	})
-	m.tasks = append(m.tasks, 0)
+	m.tasks = append(m.tasks, &modelTask{status: "open"})
 }
 
 func (m *machine) OpenChange(t *rapid.T) {
 	task := pick(t, m.tasks, "task")
-	m.update(t, nil, func(tx *authority.Tx) error {
+	var want error
+	if m.tasks[task].status != "open" {
+		want = authority.ErrState
+	}
+	m.update(t, want, func(tx *authority.Tx) error {
 		_, err := tx.OpenChange(uint32(task), "title", m.main, 0)
 		return err
 	})
-	m.tasks[task]++
-	m.changes = append(m.changes, &modelChange{task: uint32(task), selected: -1})
+	if want == nil {
+		m.changes = append(m.changes, &modelChange{task: uint32(task), selected: -1, status: "draft"})
+	}
 }
 
 func (m *machine) Publish(t *rapid.T) {
 	ci := pick(t, m.changes, "change")
 	c := m.changes[ci]
 	var want error
-	if c.landed {
+	if !c.open() {
 		want = authority.ErrState
+	}
+	var parents []uint32
+	if m.snapshots > 0 && rapid.Bool().Draw(t, "continued") {
+		parents = []uint32{uint32(rapid.IntRange(0, int(m.snapshots)-1).Draw(t, "parent"))}
 	}
 	p := &modelPatchset{change: uint32(ci), base: m.snapshots, revision: m.snapshots + 1, job: -1, stale: true}
 	m.update(t, want, func(tx *authority.Tx) error {
-		for range 2 {
-			if _, err := tx.AddSnapshot(authoritytest.Snapshot(uint64(m.snapshots), m.main)); err != nil {
+		for _, parents := range [][]uint32{parents, {p.base}} {
+			s := authoritytest.Snapshot(uint64(m.snapshots), m.main)
+			s.Parents = parents
+			if _, err := tx.AddSnapshot(s); err != nil {
 				return err
 			}
 		}
@@ -133,9 +185,11 @@ func (m *machine) Publish(t *rapid.T) {
 		return
 	}
 	m.snapshots += 2
+	m.parents[int(p.base)], m.parents[int(p.revision)] = parents, []uint32{p.base}
 	if c.selected < 0 {
 		c.selected = len(m.patchsets)
 	}
+	c.status, c.reviewPending = "active", false
 	c.patchsets++
 	m.patchsets = append(m.patchsets, p)
 }
@@ -144,18 +198,18 @@ func (m *machine) Select(t *rapid.T) {
 	i := pick(t, m.patchsets, "patchset")
 	c := m.changes[m.patchsets[i].change]
 	var want error
-	if c.landed && c.selected != i {
+	if c.selected != i && (!c.open() || m.patchsets[i].discarded) {
 		want = authority.ErrState
 	}
 	m.update(t, want, func(tx *authority.Tx) error { return tx.SelectPatchset(uint32(i)) })
-	if want == nil {
-		c.selected = i
+	if want == nil && c.selected != i {
+		c.selected, c.ready = i, false
 	}
 }
 
 // refused is what a verb that needs the selected Patchset of an open Change says.
 func (m *machine) refused(i int) error {
-	if c := m.changes[m.patchsets[i].change]; c.landed || c.selected != i {
+	if !m.chosen(i) {
 		return authority.ErrState
 	}
 	return nil
@@ -164,20 +218,35 @@ func (m *machine) refused(i int) error {
 func (m *machine) Review(t *rapid.T) {
 	i := pick(t, m.patchsets, "patchset")
 	want := m.refused(i)
+	action := rapid.SampledFrom([]record.ReviewAction{
+		record.ReviewActionApprove, record.ReviewActionTaskApprove, record.ReviewActionComment, record.ReviewActionTaskComment,
+		record.ReviewActionCodeReviewSummary, record.ReviewActionDefer, record.ReviewActionTaskDefer, record.ReviewActionDismiss,
+		record.ReviewActionRequest,
+	}).Draw(t, "action")
 	m.update(t, want, func(tx *authority.Tx) error {
+		if action == record.ReviewActionRequest {
+			_, err := tx.RequestReview(uint32(i), "team", "note")
+			return err
+		}
 		actor, err := tx.EnsureActor(rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "actor"), "")
 		if err != nil {
 			return err
 		}
 		_, err = tx.AddReview(authority.ReviewSpec{
-			Patchset: uint32(i), Actor: actor, Text: "text",
-			Action: rapid.SampledFrom([]record.ReviewAction{record.ReviewActionApprove, record.ReviewActionComment}).Draw(t, "action"),
+			Patchset: uint32(i), Actor: actor, Text: "text", Action: action,
 		})
 		return err
 	})
-	if want == nil {
-		m.patchsets[i].reviews++
-		m.patchsets[i].stale = true
+	if want != nil {
+		return
+	}
+	m.patchsets[i].reviews++
+	m.touch(i)
+	switch action.Base() {
+	case record.ReviewBaseRequest:
+		m.changes[m.patchsets[i].change].reviewPending = true
+	case record.ReviewBaseApprove, record.ReviewBaseDismiss:
+		m.changes[m.patchsets[i].change].reviewPending = false
 	}
 }
 
@@ -192,7 +261,102 @@ func (m *machine) AttestAndWaive(t *rapid.T) {
 		return err
 	})
 	if want == nil {
-		m.patchsets[i].stale = true
+		m.touch(i)
+		m.patchsets[i].attests++
+		m.patchsets[i].waivers++
+		m.attests = append(m.attests, &modelInput{patchset: i})
+		m.waivers = append(m.waivers, &modelInput{patchset: i})
+	}
+}
+
+// revoke takes one input back.
+func (m *machine) revoke(t *rapid.T, list []*modelInput, verb func(*authority.Tx, uint32) error) {
+	i := pick(t, list, "input")
+	x := list[i]
+	var want error
+	if !m.changes[m.patchsets[x.patchset].change].open() {
+		want = authority.ErrState
+	}
+	m.update(t, want, func(tx *authority.Tx) error { return verb(tx, uint32(i)) })
+	if want == nil && !x.revoked {
+		x.revoked = true
+		m.touch(x.patchset)
+	}
+}
+
+func (m *machine) RevokeAttestation(t *rapid.T) {
+	m.revoke(t, m.attests, func(tx *authority.Tx, i uint32) error { return tx.RevokeAttestation(i) })
+}
+
+func (m *machine) RevokeWaiver(t *rapid.T) {
+	m.revoke(t, m.waivers, func(tx *authority.Tx, i uint32) error { return tx.RevokeWaiver(i) })
+}
+
+func (m *machine) Discard(t *rapid.T) {
+	i := pick(t, m.patchsets, "patchset")
+	var want error
+	if m.changes[m.patchsets[i].change].selected == i {
+		want = authority.ErrState
+	}
+	withdraw := rapid.Bool().Draw(t, "withdraw")
+	m.update(t, want, func(tx *authority.Tx) error {
+		if withdraw {
+			return tx.WithdrawPatchset(uint32(i))
+		}
+		return tx.InvalidatePatchset(uint32(i))
+	})
+	if want == nil {
+		m.patchsets[i].discarded = true
+	}
+}
+
+func (m *machine) CloseTask(t *rapid.T) {
+	i := pick(t, m.tasks, "task")
+	task := m.tasks[i]
+	status := rapid.SampledFrom([]string{"completed", "canceled"}).Draw(t, "status")
+	var want error
+	if task.status != status && (task.status != "open" || m.running >= 0 && m.changes[m.running].task == uint32(i)) {
+		want = authority.ErrState
+	}
+	m.update(t, want, func(tx *authority.Tx) error {
+		if status == "completed" {
+			return tx.CompleteTask(uint32(i))
+		}
+		return tx.CancelTask(uint32(i))
+	})
+	if want == nil {
+		task.status = status
+	}
+}
+
+func (m *machine) ArchiveChange(t *rapid.T) {
+	i := pick(t, m.changes, "change")
+	c := m.changes[i]
+	why := rapid.SampledFrom([]authority.Archiving{authority.ArchivePlain, authority.ArchiveSuperseded, authority.ArchiveCanceled}).Draw(t, "why")
+	var want error
+	if !c.open() || m.running == i {
+		want = authority.ErrState
+	}
+	m.update(t, want, func(tx *authority.Tx) error { return tx.ArchiveChange(uint32(i), why) })
+	if want == nil {
+		c.status, c.ready, c.reviewPending = [...]string{"archived", "superseded", "canceled"}[why], false, false
+	}
+}
+
+func (m *machine) ReopenChange(t *rapid.T) {
+	i := pick(t, m.changes, "change")
+	c := m.changes[i]
+	var want error
+	if c.open() || c.status == "landed" || m.tasks[c.task].status != "open" {
+		want = authority.ErrState
+	}
+	m.update(t, want, func(tx *authority.Tx) error { return tx.ReopenChange(uint32(i)) })
+	if want != nil {
+		return
+	}
+	c.status = "draft"
+	if c.patchsets > 0 {
+		c.status = "active"
 	}
 }
 
@@ -217,6 +381,10 @@ func (m *machine) Decide(t *rapid.T) {
 	})
 	p.decisions = append(p.decisions, want)
 	p.stale = want == record.DecisionKindPending
+	if m.chosen(i) {
+		c := m.changes[p.change]
+		c.ready = want == record.DecisionKindPass && !c.reviewPending
+	}
 }
 
 func (m *machine) Enqueue(t *rapid.T) {
@@ -233,7 +401,8 @@ func (m *machine) Enqueue(t *rapid.T) {
 	if fresh {
 		p.job = len(m.jobs)
 		p.runs++
-		p.completed, p.stale = false, true
+		p.completed = false
+		m.touch(i)
 		m.jobs = append(m.jobs, &modelJob{patchset: uint32(i), state: record.JobStateQueued, available: m.clock.Now()})
 	}
 }
@@ -296,7 +465,8 @@ func (m *machine) Complete(t *rapid.T) {
 	if j := m.withLease(t, func(tx *authority.Tx, l authority.Lease) error { _, err := tx.CompleteCI(l, ev); return err }); j != nil {
 		j.state = record.JobStateSucceeded
 		p := m.patchsets[j.patchset]
-		p.completed, p.passed, p.stale = true, passed, true
+		p.completed, p.passed = true, passed
+		m.touch(int(j.patchset))
 	}
 }
 
@@ -331,7 +501,7 @@ func (m *machine) BeginLand(t *rapid.T) {
 	i := pick(t, m.patchsets, "patchset")
 	p := m.patchsets[i]
 	want := m.refused(i)
-	if m.running >= 0 || p.stale || len(p.decisions) == 0 || p.decisions[len(p.decisions)-1] != record.DecisionKindPass {
+	if !m.mayLand(p) {
 		want = authority.ErrState
 	}
 	m.update(t, want, func(tx *authority.Tx) error {
@@ -342,9 +512,88 @@ func (m *machine) BeginLand(t *rapid.T) {
 		return err
 	})
 	if want == nil {
-		m.running, m.landing, m.head = int(p.change), uint32(i), p.base
-		m.changes[p.change].lands++
-		m.lands++
+		m.running, m.landing, m.head = int(p.change), uint32(i), int(p.base)
+		m.addLand(p.change, &modelLand{status: record.LandStatusRunning, patchset: i})
+	}
+}
+
+// mayLand reports whether the decision about a Patchset lets it land now.
+func (m *machine) mayLand(p *modelPatchset) bool {
+	return m.running < 0 && !p.stale && len(p.decisions) > 0 && p.decisions[len(p.decisions)-1] == record.DecisionKindPass
+}
+
+func (m *machine) addLand(change uint32, l *modelLand) {
+	l.index = m.lands
+	m.changes[change].lands = append(m.changes[change].lands, l)
+	m.lands++
+}
+
+// contains reports whether a Snapshot is another one or has it among its ancestors.
+func (m *machine) contains(snapshot, ancestor int) bool {
+	if snapshot == ancestor {
+		return true
+	}
+	for _, p := range m.parents[snapshot] {
+		if m.contains(int(p), ancestor) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *machine) MoveLine(t *rapid.T) {
+	if m.snapshots == 0 {
+		t.Skip("no snapshot")
+	}
+	to := rapid.IntRange(0, int(m.snapshots)-1).Draw(t, "head")
+	m.update(t, nil, func(tx *authority.Tx) error { return tx.SetLineHead(m.main, uint32(to)) })
+	m.head = to
+}
+
+func (m *machine) LandOnLine(t *rapid.T) {
+	i := pick(t, m.patchsets, "patchset")
+	p := m.patchsets[i]
+	c := m.changes[p.change]
+	complete := rapid.Bool().Draw(t, "complete")
+	s := authority.LineLandSpec{Change: p.change, Patchset: record.RefTo(uint32(i)), TargetLine: m.main, CompleteTask: complete}
+	var last *modelLand
+	if n := len(c.lands); n > 0 && c.lands[n-1].patchset == i {
+		last = c.lands[n-1]
+	}
+	want, repeated := m.refused(i), false
+	switch {
+	case last != nil && last.status == record.LandStatusSucceeded:
+		want, repeated = nil, true
+	case want != nil:
+	case last != nil && last.status == record.LandStatusBlocked && last.from == m.head:
+		repeated = true
+	case !m.mayLand(p), complete && (!c.ready || m.tasks[c.task].status != "open"):
+		want = authority.ErrState
+	}
+	var got authority.Land
+	m.update(t, want, func(tx *authority.Tx) (err error) { got, err = tx.LandOnLine(s); return err })
+	if want != nil {
+		return
+	}
+	if repeated {
+		if int(got.Index) != last.index {
+			t.Fatalf("land %d, want the recorded one, %d", got.Index, last.index)
+		}
+		return
+	}
+	l := &modelLand{status: record.LandStatusBlocked, patchset: i, from: m.head}
+	m.addLand(p.change, l)
+	c.ready = false
+	if m.head < 0 || m.head != int(p.base) && !m.contains(m.head, int(p.revision)) {
+		return
+	}
+	l.status = record.LandStatusSucceeded
+	c.status, c.reviewPending = "landed", false
+	if m.head == int(p.base) {
+		m.head = int(p.revision)
+	}
+	if complete {
+		m.tasks[c.task].status = "completed"
 	}
 }
 
@@ -353,11 +602,15 @@ func (m *machine) EndLand(t *rapid.T) {
 		t.Skip("no land is running")
 	}
 	land := uint32(m.lands - 1)
+	c := m.changes[m.running]
+	l := c.lands[len(c.lands)-1]
 	if rapid.Bool().Draw(t, "moved") {
-		m.head = m.patchsets[m.landing].revision
-		m.update(t, nil, func(tx *authority.Tx) error { return tx.FinishLand(land, m.head) })
-		m.changes[m.running].landed = true
+		m.head = int(m.patchsets[m.landing].revision)
+		m.update(t, nil, func(tx *authority.Tx) error { return tx.FinishLand(land, uint32(m.head)) })
+		c.status, c.ready, c.reviewPending = "landed", false, false
+		l.status = record.LandStatusSucceeded
 	} else {
+		l.status = record.LandStatusFailed
 		m.update(t, nil, func(tx *authority.Tx) error { return tx.FailLand(land, record.LandFailureTargetUpdateFailed) })
 	}
 	m.running = -1
@@ -387,12 +640,17 @@ func (m *machine) Check(t *rapid.T) {
 				selected = record.RefTo(uint32(c.selected))
 			}
 			if got.Task != c.task || got.SelectedPatchset != selected || got.Meta.HasPatchsets() != (c.patchsets > 0) ||
-				c.landed != (got.Meta.Lifecycle() == record.ChangeLifecycleLanded) {
+				got.Status() != c.status || got.Meta.ReadyToLand() != c.ready || got.Meta.ReviewPending() != c.reviewPending {
 				t.Fatalf("change %d: %+v, model %+v", i, got, c)
 			}
 			lands, err := v.Lands(uint32(i))
-			if err != nil || len(lands) != c.lands {
-				t.Fatalf("change %d has %d lands, want %d: %v", i, len(lands), c.lands, err)
+			if err != nil || len(lands) != len(c.lands) {
+				t.Fatalf("change %d has %d lands, want %d: %v", i, len(lands), len(c.lands), err)
+			}
+			for j, l := range c.lands {
+				if int(lands[j].Index) != l.index || lands[j].Meta.Status() != l.status || int(lands[j].Patchset) != l.patchset {
+					t.Fatalf("land %d of change %d: %+v, model %+v", j, i, lands[j], l)
+				}
 			}
 		}
 		for i, p := range m.patchsets {
@@ -406,6 +664,27 @@ func (m *machine) Check(t *rapid.T) {
 			reviews, err := v.Reviews(&got)
 			if err != nil || len(reviews) != p.reviews {
 				t.Fatalf("patchset %d has %d reviews, want %d: %v", i, len(reviews), p.reviews, err)
+			}
+			if gone := got.Meta.Withdrawn() || got.Meta.Invalidated(); gone != p.discarded {
+				t.Fatalf("patchset %d is discarded: %t, want %t", i, gone, p.discarded)
+			}
+			attests, err := v.Attestations(&got)
+			if err != nil || len(attests) != p.attests {
+				t.Fatalf("patchset %d has %d attestations, want %d: %v", i, len(attests), p.attests, err)
+			}
+			for _, a := range attests {
+				if a.Meta.Revoked() != m.attests[a.Index].revoked {
+					t.Fatalf("attestation %d is revoked: %t", a.Index, a.Meta.Revoked())
+				}
+			}
+			waivers, err := v.Waivers(&got)
+			if err != nil || len(waivers) != p.waivers {
+				t.Fatalf("patchset %d has %d waivers, want %d: %v", i, len(waivers), p.waivers, err)
+			}
+			for _, w := range waivers {
+				if w.Meta.Revoked() != m.waivers[w.Index].revoked {
+					t.Fatalf("waiver %d is revoked: %t", w.Index, w.Meta.Revoked())
+				}
 			}
 			d, err := v.Decision(&got)
 			if err != nil || (d == nil) != (len(p.decisions) == 0) || d != nil && d.Kind() != p.decisions[len(p.decisions)-1] {
@@ -429,8 +708,11 @@ func (m *machine) Check(t *rapid.T) {
 		if err != nil {
 			return err
 		}
-		if m.lands > 0 && line.Head != record.RefTo(m.head) {
+		if at, ok := line.Head.Index(); ok != (m.head >= 0) || ok && int(at) != m.head {
 			t.Fatalf("the line stands on %v, want %d", line.Head, m.head)
+		}
+		if err := m.checkPlanning(t, v); err != nil {
+			return err
 		}
 		running, err := v.RunningLand()
 		if (running != nil) != (m.running >= 0) {
@@ -455,7 +737,7 @@ func (m *machine) Validate(t *rapid.T) {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		m := &machine{fs: vfs.NewSim(), clock: authoritytest.NewClock(), running: -1}
+		m := &machine{fs: vfs.NewSim(), clock: authoritytest.NewClock(), running: -1, head: -1, parents: map[int][]uint32{}}
 		m.opt = authority.Options{Dir: "/data", FS: m.fs, Clock: m.clock.Now, Random: authoritytest.NewRandom(2)}
 		var err error
 		if m.a, err = authority.Create(context.Background(), m.opt, "model", 0); err != nil {

@@ -176,6 +176,41 @@ var Verbs = []Verb{
 		_, err := begin(tx, p)
 		return err
 	})},
+	{Name: "LandOnLine", Lands: true, Stage: after(landable, func(tx *authority.Tx, p Published) error {
+		_, err := tx.LandOnLine(authority.LineLandSpec{
+			Change: p.Change, TargetLine: p.Main, ExpectedHead: record.RefTo(p.Base), CompleteTask: true,
+		})
+		return err
+	})},
+	{Name: "LinkSnapshot", Stage: staged(func(tx *authority.Tx, p Published) error {
+		_, err := tx.LinkSnapshot(authority.LinkSpec{
+			Task: p.Task, Change: record.RefTo(p.Change), Snapshot: p.Revision, Session: true, Checkpoint: true,
+			Worktree: "paint", Line: "paint", AuthorMode: record.AuthorModeAIWithHumanReview.String(), Model: "a model",
+		})
+		return err
+	})},
+	{Name: "CreatePlan", Stage: staged(func(tx *authority.Tx, _ Published) error {
+		_, err := tx.CreatePlan("Painting", items("blue"))
+		return err
+	})},
+	{Name: "RevisePlan", Stage: after(planned, func(tx *authority.Tx, x bound) error {
+		_, err := tx.RevisePlan(x.plan, items("red", "blue"))
+		return err
+	})},
+	{Name: "RetitlePlan", Stage: after(planned, func(tx *authority.Tx, x bound) error { return tx.RetitlePlan(x.plan, "Another colour") })},
+	{Name: "ArchivePlan", Stage: after(planned, func(tx *authority.Tx, x bound) error { return tx.ArchivePlan(x.plan) })},
+	{Name: "SupersedePlan", Stage: after(planned, func(tx *authority.Tx, x bound) error { return tx.SupersedePlan(x.plan) })},
+	{Name: "BindTask", Stage: after(planned, func(tx *authority.Tx, x bound) error { return tx.BindTask(x.task, x.revision, x.item) })},
+	{Name: "UnbindTask", Stage: after(
+		func(tx *authority.Tx, p Published) (bound, error) {
+			x, err := planned(tx, p)
+			if err != nil {
+				return x, err
+			}
+			return x, tx.BindTask(x.task, x.revision, x.item)
+		},
+		func(tx *authority.Tx, x bound) error { return tx.UnbindTask(x.task) },
+	)},
 	{Name: "FinishLand", Lands: true, Stage: after(landing, func(tx *authority.Tx, l running) error { return tx.FinishLand(l.land, l.revision) })},
 	{Name: "FailLand", Lands: true, Stage: after(landing, func(tx *authority.Tx, l running) error {
 		return tx.FailLand(l.land, record.LandFailureConflict)
@@ -272,7 +307,8 @@ func claimed(tx *authority.Tx, p Published) (authority.Lease, error) {
 	return tx.Claim(job, authority.RequestID{})
 }
 
-// landable decides that a Patchset may land, and ends a Land that is running.
+// landable decides that a Patchset may land, and ends a Land that is running. It
+// is to land on a Line of its own.
 func landable(tx *authority.Tx, p Published) (Published, error) {
 	l, err := tx.RunningLand()
 	if err != nil {
@@ -283,8 +319,41 @@ func landable(tx *authority.Tx, p Published) (Published, error) {
 			return p, err
 		}
 	}
-	_, _, err = tx.Decide(p.Patchset, authority.PolicyInput{})
-	return p, err
+	if _, _, err := tx.Decide(p.Patchset, authority.PolicyInput{}); err != nil {
+		return p, err
+	}
+	if p.Main, err = freshLine(tx, p); err != nil {
+		return p, err
+	}
+	return p, tx.SetLineHead(p.Main, p.Base)
+}
+
+// bound is a Task with an item of a Plan that it can be bound to.
+type bound struct{ task, plan, revision, item uint32 }
+
+func planned(tx *authority.Tx, p Published) (bound, error) {
+	plan, err := tx.CreatePlan("Painting", items("blue"))
+	if err != nil {
+		return bound{}, err
+	}
+	at, err := tx.Plan(plan)
+	if err != nil {
+		return bound{}, err
+	}
+	r, err := tx.LatestRevision(&at)
+	return bound{p.Task, plan, r.Index, r.ItemStart}, err
+}
+
+// items is a revision with an item of each reference.
+func items(refs ...string) authority.RevisionSpec {
+	s := authority.RevisionSpec{Summary: "Colours", ArtifactPath: "PLAN.md", ArtifactHeading: "Painting"}
+	for i, ref := range refs {
+		s.Items = append(s.Items, authority.ItemSpec{
+			Ref: ref, Text: "Paint it " + ref, Headings: []string{"Painting", "Widgets"},
+			State: record.PlanItemStateOpen, Taskable: true, Line: uint32(i) + 3,
+		})
+	}
+	return s
 }
 
 // running is a Land that is under way.

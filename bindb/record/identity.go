@@ -18,9 +18,16 @@ const (
 	ObjectAttestation
 	ObjectWaiver
 	ObjectLand
+	ObjectPlan
+	ObjectPlanRevision
+	ObjectSnapshot
+	ObjectJob
 )
 
-var objectNames = [...]string{"Task", "Change", "Patchset", "Review", "Policy decision", "Attestation", "Waiver", "Land"}
+var objectNames = [...]string{
+	"Task", "Change", "Patchset", "Review", "Policy decision", "Attestation", "Waiver", "Land",
+	"Plan", "Plan revision", "Snapshot", "Worker Job",
+}
 
 func (o Object) String() string {
 	if int(o) < len(objectNames) {
@@ -30,7 +37,8 @@ func (o Object) String() string {
 }
 
 // Identity names one record of a Repository the way people write it (Binary DB
-// v0, section 10.1), for instance SET-0001/C-01/P-02/K-01. It is comparable.
+// v0, section 10.1), for instance SET-0001/C-01/P-02/K-01, PR-0 or 4/17. It is
+// comparable.
 //
 // Writ writes the Task as <namespace>T-0001, the format as R<namespace>T-0001;
 // both are read. The namespace is shown in upper case.
@@ -45,7 +53,35 @@ type Identity struct {
 	ChangeOrdinal uint8  // counted from 0, shown from 1; so are the others
 	PatchOrdinal  uint8
 	Ordinal       uint8 // of a Review, decision, Attestation, Waiver or Land
+
+	Index      uint32 // of a Plan, Plan revision or Worker Job
+	Repository uint32 // of a Worker Job
+	Hash48     uint64 // of a Snapshot, which other Snapshots may share
 }
+
+// PlanIdentity names a Plan, for instance PR-0.
+func PlanIdentity(index uint32) Identity { return Identity{Object: ObjectPlan, Index: index} }
+
+// PlanRevisionIdentity names a revision of a Plan, for instance plan-revision:3.
+func PlanRevisionIdentity(index uint32) Identity {
+	return Identity{Object: ObjectPlanRevision, Index: index}
+}
+
+// SnapshotIdentity names the Snapshots with the given 48-bit hash.
+func SnapshotIdentity(hash48 uint64) Identity {
+	return Identity{Object: ObjectSnapshot, Hash48: hash48}
+}
+
+// JobIdentity names a Worker Job of a Repository, for instance 4/17.
+func JobIdentity(repository, job uint32) Identity {
+	return Identity{Object: ObjectJob, Repository: repository, Index: job}
+}
+
+const (
+	planPrefix         = "PR-"
+	planRevisionPrefix = "plan-revision:"
+	snapshotPrefix     = "SNP-"
+)
 
 // TaskIdentity names the Task with the given index.
 func TaskIdentity(ns Namespace, index uint32) Identity {
@@ -111,6 +147,16 @@ func (id Identity) WithTask(task Identity) Identity {
 
 // String is the form that ParseIdentity reads.
 func (id Identity) String() string {
+	switch id.Object {
+	case ObjectPlan:
+		return planPrefix + strconv.FormatUint(uint64(id.Index), 10)
+	case ObjectPlanRevision:
+		return planRevisionPrefix + strconv.FormatUint(uint64(id.Index), 10)
+	case ObjectSnapshot:
+		return SnapshotName(id.Hash48)
+	case ObjectJob:
+		return JobLabel(id.Repository, id.Index)
+	}
 	var b strings.Builder
 	if id.HasTask {
 		fmt.Fprintf(&b, "%sT-%04d", id.Namespace, uint64(id.TaskIndex)+1)
@@ -154,6 +200,11 @@ func ParseIdentity(text string, ns Namespace) (Identity, error) {
 	bad := func(format string, args ...any) (Identity, error) {
 		return Identity{}, fmt.Errorf("%w: identity %.60q: %s", ErrSyntax, text, fmt.Sprintf(format, args...))
 	}
+	if id, known, err := parseFlat(text); err != nil {
+		return bad("%v", err)
+	} else if known {
+		return id, nil
+	}
 	var id Identity
 	steps := strings.SplitN(text, "/", 5)
 	if !ordinalStep(steps[0]) {
@@ -196,6 +247,42 @@ func ParseIdentity(text string, ns Namespace) (Identity, error) {
 	return id, nil
 }
 
+// parseFlat reads the identities that lie below no Task, and says whether text is
+// one.
+func parseFlat(text string) (Identity, bool, error) {
+	if s, ok := strings.CutPrefix(text, planPrefix); ok {
+		index, err := parseIndex(s)
+		return PlanIdentity(index), true, err
+	}
+	if s, ok := strings.CutPrefix(text, planRevisionPrefix); ok {
+		index, err := parseIndex(s)
+		return PlanRevisionIdentity(index), true, err
+	}
+	if strings.HasPrefix(text, snapshotPrefix) {
+		hash, err := ParseSnapshotName(text)
+		return SnapshotIdentity(hash), true, err
+	}
+	r, j, ok := strings.Cut(text, "/")
+	if !ok || r == "" || strings.Trim(r, "0123456789") != "" {
+		return Identity{}, false, nil
+	}
+	repository, err := parseIndex(r)
+	if err != nil {
+		return Identity{}, true, err
+	}
+	job, err := parseIndex(j)
+	return JobIdentity(repository, job), true, err
+}
+
+// parseIndex reads an index in its only form, decimal without leading zeros.
+func parseIndex(s string) (uint32, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil || strconv.FormatUint(n, 10) != s || n >= MaxTargets {
+		return 0, fmt.Errorf("%.20q is no index in 0..%d without leading zeros", s, int64(MaxTargets)-1)
+	}
+	return uint32(n), nil
+}
+
 // ordinalStep says whether s has the form of a letter, a dash and two digits.
 func ordinalStep(s string) bool {
 	return len(s) == 4 && strings.IndexByte("CPRKAWL", s[0]) >= 0 && s[1] == '-' && digit(s[2]) && digit(s[3])
@@ -228,11 +315,11 @@ func parseTask(s string, ns Namespace) (uint32, error) {
 
 // SnapshotName is the public identity of a Snapshot: SNP- and its 48-bit hash in
 // twelve upper-case hexadecimal digits.
-func SnapshotName(hash48 uint64) string { return fmt.Sprintf("SNP-%012X", hash48) }
+func SnapshotName(hash48 uint64) string { return fmt.Sprintf(snapshotPrefix+"%012X", hash48) }
 
 // ParseSnapshotName is the inverse of SnapshotName. The error matches ErrSyntax.
 func ParseSnapshotName(text string) (uint64, error) {
-	hex, ok := strings.CutPrefix(text, "SNP-")
+	hex, ok := strings.CutPrefix(text, snapshotPrefix)
 	if ok && len(hex) == 12 && strings.Trim(hex, "0123456789ABCDEF") == "" {
 		if v, err := strconv.ParseUint(hex, 16, 48); err == nil {
 			return v, nil

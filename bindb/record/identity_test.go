@@ -45,6 +45,14 @@ func TestIdentity(t *testing.T) {
 		{"SE", "C-01/P-02", short.Patchset(1)},
 		{"", "C-01/P-02/R-64", short.Patchset(1).Review(63)},
 		{"", "C-01/L-01", short.Land(0)},
+		{"", "PR-0", record.PlanIdentity(0)},
+		{"PR", "PR-4294967293", record.PlanIdentity(4294967293)},
+		{"", "plan-revision:3", record.PlanRevisionIdentity(3)},
+		{"", "SNP-00000ABCDEF0", record.SnapshotIdentity(0xabcdef0)},
+		{"4", "4/17", record.JobIdentity(4, 17)},
+		{"", "0/0", record.JobIdentity(0, 0)},
+		{"PR", "PRT-0001", record.TaskIdentity(namespace(t, "PR"), 0)},
+		{"4", "4T-0001/C-02", record.TaskIdentity(namespace(t, "4"), 0).Change(1)},
 	} {
 		ns := namespace(t, c.ns)
 		got, err := record.ParseIdentity(c.text, ns)
@@ -97,6 +105,18 @@ func TestIdentityRefuses(t *testing.T) {
 		{"", "P-01", "cannot stand there"},
 		{"", "C-01 ", "does not begin"},
 		{"", "C-٣٤", "does not begin"},
+		{"", "PR-", "no index"},
+		{"", "PR-00", "no index"},
+		{"", "PR-4294967294", "no index"},
+		{"", "pr-0", "does not begin"},
+		{"", "plan-revision:+3", "no index"},
+		{"", "plan-revision:", "no index"},
+		{"", "SNP-00000abcdef0", "twelve upper-case"},
+		{"", "4/", "no index"},
+		{"", "4/017", "no index"},
+		{"", "04/17", "no index"},
+		{"", "4/17/1", "no index"},
+		{"", "/17", "does not begin"},
 	} {
 		id, err := record.ParseIdentity(c.text, namespace(t, c.ns))
 		if !errors.Is(err, record.ErrSyntax) || !strings.Contains(err.Error(), c.want) || id != (record.Identity{}) {
@@ -160,6 +180,10 @@ func FuzzParseIdentity(f *testing.F) {
 	f.Add("RSET-0001/A-01", "se")
 	f.Add("C-01/L-64", "R")
 	f.Add("RT-10000", "R")
+	f.Add("PR-0", "PR")
+	f.Add("plan-revision:12", "")
+	f.Add("SNP-00000ABCDEF0", "")
+	f.Add("4/17", "4")
 	f.Fuzz(func(t *testing.T, text, prefix string) {
 		ns, err := record.ParseNamespace(prefix)
 		if err != nil {

@@ -361,9 +361,11 @@ func (m *machine) ReopenChange(t *rapid.T) {
 }
 
 func (m *machine) Decide(t *rapid.T) {
-	i := pick(t, m.patchsets, "patchset")
+	m.decide(t, pick(t, m.patchsets, "patchset"), rapid.SampledFrom([]record.PolicyFlags{0, flagTests}).Draw(t, "flags"))
+}
+
+func (m *machine) decide(t *rapid.T, i int, flags record.PolicyFlags) {
 	p := m.patchsets[i]
-	flags := rapid.SampledFrom([]record.PolicyFlags{0, flagTests}).Draw(t, "flags")
 	want := record.DecisionKindPass
 	switch {
 	case flags == 0 || p.completed && p.passed:
@@ -554,6 +556,16 @@ func (m *machine) LandOnLine(t *rapid.T) {
 	i := pick(t, m.patchsets, "patchset")
 	p := m.patchsets[i]
 	c := m.changes[p.change]
+	if c.selected >= 0 && rapid.Bool().Draw(t, "selected") {
+		i, p = c.selected, m.patchsets[c.selected]
+	}
+	if rapid.Bool().Draw(t, "decided") {
+		m.decide(t, i, 0)
+	}
+	if m.running < 0 && rapid.Bool().Draw(t, "at hand") {
+		m.head = int(rapid.SampledFrom([]uint32{p.base, p.revision}).Draw(t, "head"))
+		m.update(t, nil, func(tx *authority.Tx) error { return tx.SetLineHead(m.main, uint32(m.head)) })
+	}
 	complete := rapid.Bool().Draw(t, "complete")
 	s := authority.LineLandSpec{Change: p.change, Patchset: record.RefTo(uint32(i)), TargetLine: m.main, CompleteTask: complete}
 	var last *modelLand

@@ -161,8 +161,8 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 	} else if there {
 		return ErrExists
 	}
-	if _, err := (&record.RepositoryPayload{Name: name}).Encode(); err != nil {
-		return fmt.Errorf("repository name: %w: %w", bindb.ErrInvalid, err)
+	if _, err := namePayload(name); err != nil {
+		return err
 	}
 	if err := o.clear(); err != nil {
 		return err

@@ -17,9 +17,18 @@ import (
 // SetPolicyFlags replaces the default requirements of a Repository that is active
 // or retiring. The error is ErrState for a purged one.
 func (a *Authority) SetPolicyFlags(ctx context.Context, index uint32, flags record.PolicyFlags) (RepositoryInfo, error) {
-	return a.replace(ctx, index, func(_ bindb.Reader, info *RepositoryInfo) error {
-		info.PolicyFlags = flags
-		return info.changeable()
+	return a.ChangePolicyFlags(ctx, index, func(record.PolicyFlags) (record.PolicyFlags, error) { return flags, nil })
+}
+
+// ChangePolicyFlags is SetPolicyFlags for flags that depend on the present ones. An
+// error of change is returned and changes nothing.
+func (a *Authority) ChangePolicyFlags(ctx context.Context, index uint32, change func(record.PolicyFlags) (record.PolicyFlags, error)) (RepositoryInfo, error) {
+	return a.replace(ctx, index, func(_ bindb.Reader, info *RepositoryInfo) (err error) {
+		if err := info.changeable(); err != nil {
+			return err
+		}
+		info.PolicyFlags, err = change(info.PolicyFlags)
+		return err
 	})
 }
 

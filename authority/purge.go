@@ -26,9 +26,9 @@ var errPurgeStands = errors.New("an interrupted purge stands")
 // The error is ErrState unless the Repository is retiring and none of its Jobs is
 // queued or running. After an error that left the outcome open this process
 // refuses the Repository, until the authority has been opened again.
-func (a *Authority) Purge(ctx context.Context, index uint32, progress func(done, total uint64)) (RepositoryInfo, error) {
+func (a *Authority) Purge(ctx context.Context, index uint32, progress func(done, total int64)) (RepositoryInfo, error) {
 	if progress == nil {
-		progress = func(uint64, uint64) {}
+		progress = func(int64, int64) {}
 	}
 	var info RepositoryInfo
 	err := a.both(ctx, index, func(l *locked) error {
@@ -109,7 +109,7 @@ func countActive(view func(func(bindb.Reader) error) error) (d Drain, err error)
 
 // clear takes the locators from the Patchsets first and then tombstones the Jobs,
 // so that no Patchset ever refers to a tombstoned one.
-func (l *locked) clear(ctx context.Context, progress func(done, total uint64)) error {
+func (l *locked) clear(ctx context.Context, progress func(done, total int64)) error {
 	var patchsets, jobs uint32
 	err := l.queue.View(func(r bindb.Reader) (err error) {
 		if patchsets, err = bindb.Patchsets.Count(r); err == nil {
@@ -120,13 +120,13 @@ func (l *locked) clear(ctx context.Context, progress func(done, total uint64)) e
 	if err != nil {
 		return err
 	}
-	total := uint64(patchsets) + uint64(jobs)
+	total := int64(patchsets) + int64(jobs)
 	step := l.repo.a.purgeStep
 	err = rewrite(ctx, l.queue, bindb.Patchsets, step, patchsets, func(p *record.Patchset) bool {
 		had := p.CIJob != 0
 		p.CIJob = 0
 		return had
-	}, func(done uint32) { progress(uint64(done), total) })
+	}, func(done uint32) { progress(int64(done), total) })
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (l *locked) clear(ctx context.Context, progress func(done, total uint64)) e
 		j.Meta.SetTombstoned(true)
 		j.UpdatedAt = max(now, j.UpdatedAt)
 		return true
-	}, func(done uint32) { progress(uint64(patchsets)+uint64(done), total) })
+	}, func(done uint32) { progress(int64(patchsets)+int64(done), total) })
 }
 
 // rewrite replaces those of the first count records that change reports, in

@@ -166,8 +166,8 @@ func TestPurge(t *testing.T) {
 	})
 	b.Clock.Advance(time.Minute)
 	now := record.Seconds(b.Clock.Now().Unix())
-	var steps []uint64
-	info, err := a.Purge(ctx, 4, func(done, total uint64) {
+	var steps []int64
+	info, err := a.Purge(ctx, 4, func(done, total int64) {
 		if total != 5 {
 			t.Errorf("%d records in total", total)
 		}
@@ -511,7 +511,7 @@ func TestPurgeCancelled(t *testing.T) {
 	before := purgeFiles(t, o)
 	a.SetPurgeStep(1)
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err = a.Purge(ctx, 4, func(done, _ uint64) {
+	_, err = a.Purge(ctx, 4, func(done, _ int64) {
 		if done == 5 { // some locators are gone, and some Jobs
 			cancel()
 		}
@@ -566,7 +566,7 @@ func TestPurgeOfADeadProcess(t *testing.T) {
 		}
 		stop, cancel := context.WithCancel(ctx)
 		other.SetPurgeStep(1)
-		_, err = other.Purge(stop, 4, func(done, _ uint64) {
+		_, err = other.Purge(stop, 4, func(done, _ int64) {
 			if done == 4 {
 				dead.Crash()
 			}
@@ -828,7 +828,7 @@ func TestPurgeOfMany(t *testing.T) {
 		t.Fatal("the purge was not taken back")
 	}
 	batches := 0
-	if _, err := a.Purge(ctx, 4, func(uint64, uint64) { batches++ }); err != nil {
+	if _, err := a.Purge(ctx, 4, func(int64, int64) { batches++ }); err != nil {
 		t.Fatal(err)
 	}
 	if batches != 3 {

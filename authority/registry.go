@@ -19,9 +19,9 @@ type RepositoryInfo struct {
 }
 
 func appendRepository(tx *bindb.Tx, name string, ns record.Namespace, flags record.PolicyFlags, now record.Seconds) (uint32, error) {
-	b, err := (&record.RepositoryPayload{Name: name}).Encode()
+	b, err := namePayload(name)
 	if err != nil {
-		return 0, fmt.Errorf("repository name: %w: %w", bindb.ErrInvalid, err)
+		return 0, err
 	}
 	off, err := bindb.RepositoryPayload.Append(tx, b)
 	if err != nil {
@@ -31,6 +31,15 @@ func appendRepository(tx *bindb.Tx, name string, ns record.Namespace, flags reco
 		Lifecycle: record.LifecycleActive, Namespace: ns, PolicyFlags: flags,
 		PayloadLen: uint32(len(b)), PayloadOffset: off, CreatedAt: now, UpdatedAt: now,
 	})
+}
+
+// namePayload is the payload of a name, which must be one.
+func namePayload(name string) ([]byte, error) {
+	b, err := (&record.RepositoryPayload{Name: name}).Encode()
+	if err != nil {
+		err = fmt.Errorf("repository name %.40q: %w: expected 1 to 65535 bytes of UTF-8", name, bindb.ErrInvalid)
+	}
+	return b, err
 }
 
 // Repositories lists the registry in order of index.
@@ -131,8 +140,8 @@ func (a *Authority) AddRepository(ctx context.Context, name string, ns record.Na
 	if err := validNamespace(ns); err != nil {
 		return 0, false, fmt.Errorf("repository %q: %w", name, err)
 	}
-	if _, err := (&record.RepositoryPayload{Name: name}).Encode(); err != nil {
-		return 0, false, fmt.Errorf("repository name: %w: %w", bindb.ErrInvalid, err)
+	if _, err := namePayload(name); err != nil {
+		return 0, false, err
 	}
 	err = a.registry.Exclusive(ctx, func(s *bindb.Session) error {
 		there := false

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writ-authority/writ/authority"
 	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/gate"
 	"github.com/writ-authority/writ/gitrepo/gitrepotest"
@@ -91,6 +92,7 @@ func TestJSONContractNamesEveryMember(t *testing.T) {
 		{"change-history", gate.History{}},
 		{"open-change", gate.OpenChange{}},
 		{"health", gate.Health{}},
+		{"policy-document", authority.PolicyDocument{}},
 		{"record-layout", record.Layout{}},
 		{"payload-file", record.PayloadFiles()[0]},
 		{"record", record.Dumped{}},
@@ -364,6 +366,18 @@ func TestJSONContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("writ.db-dump.v1", 0, "db", "dump", damaged)
+	run("writ.repositories.v1", 0, "repo", "list")
+	run("writ.repository.v1", 0, "repo", "show")
+	run("writ.repository.v1", 0, "repo", "add", "other", "--namespace", "SE", "--policy", "docs_only_relaxed_checks=off")
+	run("writ.error.v1", 4, "repo", "namespace", "4", "SE")
+	run("writ.repository.v1", 0, "repo", "namespace", "5", "SF")
+	run("writ.repository.v1", 0, "repo", "policy", "5", "lint=on")
+	run("writ.repository.v1", 0, "repo", "retire", "5")
+	run("writ.repository.v1", 0, "repo", "activate", "5")
+	run("writ.error.v1", 1, "repo", "purge", "5", "--yes")
+	run("writ.repository.v1", 0, "repo", "retire", "5")
+	run("writ.error.v1", 2, "repo", "purge", "5")
+	run("writ.repository.v1", 0, "repo", "purge", "5", "--yes")
 	copied := filepath.Join(t.TempDir(), "backup")
 	run("writ.backup-report.v1", 0, "db", "backup", copied)
 	run("writ.backup-report.v1", 0, "db", "verify", copied)

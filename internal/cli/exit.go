@@ -50,7 +50,6 @@ var codes = []struct {
 	{bindb.ErrLayout, exitCorrupt, "unknown_layout"},
 	{bindb.ErrForeign, exitCorrupt, "foreign"},
 	{authority.ErrNewerFormat, exitCorrupt, "newer_format"},
-	{record.ErrMalformed, exitCorrupt, "corrupt"},
 	{suite.ErrConfig, exitUsage, "bad_configuration"},
 	{gate.ErrUsage, exitUsage, "usage"},
 	{gitrepo.ErrUnknownRevision, exitUsage, "unknown_revision"},
@@ -76,6 +75,7 @@ var codes = []struct {
 	{bindb.ErrCapacity, exitRefused, "capacity"},
 	{bindb.ErrTooLarge, exitUsage, "too_large"},
 	{bindb.ErrInvalid, exitUsage, "invalid"},
+	{record.ErrMalformed, exitCorrupt, "corrupt"}, // what a caller has malformed is invalid
 	{bindb.ErrBusy, exitUnavailable, "busy"},
 	{bindb.ErrReadOnly, exitUnavailable, "read_only"},
 	{syscall.ENOSPC, exitUnavailable, "disk_full"},
@@ -110,6 +110,7 @@ func adviceOf(err error) string {
 		{authority.ErrNoAuthority, "run `writ gate` to make it"},
 		{authority.ErrUnsuitable, "choose a real directory on a local disk with --data"},
 		{authority.ErrGeneration, "run the command again"},
+		{authority.ErrNotActive, "a retiring repository takes new work again after `writ repo activate`"},
 		{bindb.ErrBusy, "another command is writing; try again"},
 		{syscall.ENOSPC, "make room on the disk; nothing that was recorded is lost"},
 		{syscall.EROFS, "the file system is read-only; choose another data directory with --data"},

@@ -80,11 +80,11 @@ func (a *app) withRepository(ctx context.Context, index string, fn func(*authori
 // repositoryIndex reads a canonical index; "" is the only Repository of the user.
 func repositoryIndex(ctx context.Context, au *authority.Authority, s string) (uint32, error) {
 	if s != "" {
-		i, err := strconv.ParseUint(s, 10, 32)
-		if err != nil || strconv.FormatUint(i, 10) != s {
+		i, ok := parseIndex(s)
+		if !ok {
 			return 0, &usageError{fmt.Errorf("--repository %q: expected the index of a repository, such as 4", s)}
 		}
-		return uint32(i), nil
+		return i, nil
 	}
 	list, err := au.Repositories(ctx)
 	if err != nil {
@@ -94,4 +94,10 @@ func repositoryIndex(ctx context.Context, au *authority.Authority, s string) (ui
 		return 0, &usageError{fmt.Errorf("%w: there are %d repositories; choose one with --repository", bindb.ErrInvalid, n)}
 	}
 	return authority.FirstRepository, nil
+}
+
+// parseIndex reads an index in its only form: no sign, no leading zero.
+func parseIndex(s string) (uint32, bool) {
+	i, err := strconv.ParseUint(s, 10, 32)
+	return uint32(i), err == nil && strconv.FormatUint(i, 10) == s
 }

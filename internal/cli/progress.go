@@ -64,9 +64,17 @@ func (p *progress) waiting() {
 	}
 }
 
-// bytes returns what shows how far a long piece of work has come, on a terminal
+// bytes shows how far a long piece of work has come that is measured in bytes.
+func (p *progress) bytes(what string) func(done, total int64) { return p.measured(what, size) }
+
+// records does the same for work that is measured in records.
+func (p *progress) records(what string) func(done, total int64) {
+	return p.measured(what, func(n int64) string { return fmt.Sprintf("%d records", n) })
+}
+
+// measured returns what shows how far a long piece of work has come, on a terminal
 // only.
-func (p *progress) bytes(what string) func(done, total int64) {
+func (p *progress) measured(what string, amount func(int64) string) func(done, total int64) {
 	if !p.a.errStyle.terminal {
 		return nil
 	}
@@ -77,7 +85,7 @@ func (p *progress) bytes(what string) func(done, total int64) {
 			return
 		}
 		p.last = time.Now()
-		text := fmt.Sprintf("%s  %s of %s  %d %%", what, size(done), size(total), 100*done/max(total, 1))
+		text := fmt.Sprintf("%s  %s of %s  %d %%", what, amount(done), amount(total), 100*done/max(total, 1))
 		fmt.Fprintf(p.a.err, "\r\x1b[2K%s", p.a.errStyle.faint(text))
 		p.live = true
 	}

@@ -94,7 +94,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print JSON")
 	root.AddCommand(
 		a.gate(), a.initFile(), a.review(), a.attest(), a.waiver(),
-		a.log(), a.show(), a.status(), a.patchset(), a.doctor(), a.db(),
+		a.log(), a.show(), a.status(), a.patchset(), a.doctor(), a.repository(), a.db(),
 	)
 	wrapArgs(root)
 	return root

@@ -70,6 +70,8 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	authoritytest.Shared(t) // a restore needs the locks
+
 	// Work after the backup is gone with a restore, and so are the leases.
 	b.Publish()
 	later := b.Next(p)
@@ -138,6 +140,7 @@ func TestBackupAndRestore(t *testing.T) {
 // A damaged installation is what a backup is for.
 func TestRestoreOverADamagedAuthority(t *testing.T) {
 	t.Parallel()
+	authoritytest.Shared(t)
 	for name, damage := range map[string]func(gen string) error{
 		"registry":           func(gen string) error { return os.Truncate(filepath.Join(gen, "registry", "repository.bin"), 50) },
 		"record":             func(gen string) error { return os.Truncate(filepath.Join(gen, "repositories", "4", "task.bin"), 50) },

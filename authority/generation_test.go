@@ -148,6 +148,7 @@ func TestReplacedAuthorityRefusesEverything(t *testing.T) {
 // change nothing and leave nothing.
 func TestPublishRefusesAnUnsoundGeneration(t *testing.T) {
 	t.Parallel()
+	authoritytest.Shared(t)
 	b := authoritytest.Setup(t)
 	b.Publish()
 	before := tree(t, filepath.Join(b.Options.Dir, "generations"))

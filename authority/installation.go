@@ -37,6 +37,9 @@ type Options struct {
 	Lease time.Duration
 	// RetryDelay is how long a failed Job waits; zero means 15 seconds.
 	RetryDelay time.Duration
+	// Own makes this process the owner of the registry and of every Repository
+	// that it opens, see bindb.Config.
+	Own bool
 }
 
 func (o Options) withDefaults() Options {
@@ -125,7 +128,7 @@ func (o Options) config(a active, kind record.Root, label string) bindb.Config {
 		dir = filepath.Join(o.generation(a.Generation), "repositories", label)
 	}
 	return bindb.Config{
-		FS: o.FS, Dir: dir, Kind: kind, Label: label, Runtime: o.rootRuntime(a.Generation), LockWait: o.LockWait, Guard: a.guard,
+		FS: o.FS, Dir: dir, Kind: kind, Label: label, Runtime: o.rootRuntime(a.Generation), LockWait: o.LockWait, Guard: a.guard, Own: o.Own,
 		Identity: sha256.Sum256(fmt.Appendf(nil, "writ root %s/%d/%s", a.Installation, a.Generation, label)),
 	}
 }

@@ -23,6 +23,9 @@ import (
 // openAgain opens the authority once more, as another process would.
 func openAgain(t *testing.T, o authority.Options) *authority.Authority {
 	t.Helper()
+	if o.Own {
+		authoritytest.Shared(t)
+	}
 	a, err := authority.Open(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func (f Finding) String() string {
 // Check validates the whole root, whatever a clean stop has vouched for, and
 // returns every violation, at most 1000 of them. A sound root has none. The
 // error is about reading, not about what was read. Mutations wait until it has
-// finished.
+// finished; the readers of an owned root do not.
 func (r *Root) Check(ctx context.Context) ([]Finding, error) {
 	entries, err := r.FS.ReadDir(r.Dir)
 	if err != nil {
@@ -56,39 +56,66 @@ func (r *Root) Check(ctx context.Context) ([]Finding, error) {
 	if len(findings) > 0 {
 		return findings, nil
 	}
+	if r.Own {
+		return r.checkFiles(ctx)
+	}
 	err = r.View(ctx, func(rd Reader) error {
-		if findings, err = check(ctx, rd, nil, maxFindings); err != nil {
-			return err
-		}
-		bad, err := r.checkSums(rd.(*view), len(findings) == 0)
-		findings = append(findings, bad...)
+		findings, err = r.checkAll(ctx, rd)
 		return err
 	})
 	return findings, err
 }
 
+// checkAll validates the files and compares them with their checksums.
+func (r *Root) checkAll(ctx context.Context, rd Reader) ([]Finding, error) {
+	findings, err := check(ctx, rd, nil, maxFindings)
+	if err != nil {
+		return nil, err
+	}
+	bad, err := r.checkSums(rd, len(findings) == 0)
+	return append(findings, bad...), err
+}
+
 // checkSums compares every page with its checksum. Where the checksums are not
 // known and the root is sound, they are those of what is there.
-func (r *Root) checkSums(v *view, sound bool) ([]Finding, error) {
+func (r *Root) checkSums(rd Reader, sound bool) ([]Finding, error) {
 	batch, err := r.latestBatch()
 	if err != nil {
 		return nil, err
 	}
 	if s := r.currentSums(batch); s != nil {
-		return s.verify(r, maxFindings)
+		return s.verify(rd, maxFindings)
 	}
 	if !sound {
 		return nil, nil
 	}
 	r.sumsDue.Store(true)
-	return nil, r.sumAll(v)
+	return nil, r.sumAll(rd)
+}
+
+// checkFiles validates what is on the disk of an owned root, not what is in its
+// memory.
+func (r *Root) checkFiles(ctx context.Context) ([]Finding, error) {
+	select {
+	case r.leader <- struct{}{}:
+		defer func() { <-r.leader }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.closed.Load() {
+		return nil, ErrClosed
+	}
+	if f := r.failed.Load(); f != nil && !f.undone {
+		return nil, r.refused()
+	}
+	return r.checkAll(ctx, r.newView())
 }
 
 // validate checks what m does not vouch for: everything when m is nil, else the
 // records behind its lengths, each by itself.
-func (r *Root) validate(ctx context.Context, v *view, m *mark) error {
+func (r *Root) validate(ctx context.Context, rd Reader, m *mark) error {
 	if m != nil {
-		grown, err := r.behind(v, m)
+		grown, err := r.behind(rd, m)
 		if err != nil || !grown {
 			return err
 		}
@@ -96,7 +123,7 @@ func (r *Root) validate(ctx context.Context, v *view, m *mark) error {
 			m = nil // few records, and their rules compare them with each other
 		}
 	}
-	return firstOf(check(ctx, v, m, 1))
+	return firstOf(check(ctx, rd, m, 1))
 }
 
 func firstOf(findings []Finding, err error) error {
@@ -112,7 +139,7 @@ func firstOf(findings []Finding, err error) error {
 
 // behind takes the lengths of all files from the directory and reports whether
 // any file has grown behind m. A shorter one has lost committed bytes.
-func (r *Root) behind(v *view, m *mark) (grown bool, err error) {
+func (r *Root) behind(rd Reader, m *mark) (grown bool, err error) {
 	entries, err := r.FS.ReadDir(r.Dir)
 	if err != nil {
 		return false, err
@@ -126,7 +153,9 @@ func (r *Root) behind(v *view, m *mark) (grown bool, err error) {
 		if e.Size < old {
 			return false, corruptf("%s has %d bytes; %d were there at the last clean stop (%s)", f.file, e.Size, old, f.check("F03"))
 		}
-		v.sizes[f.no] = e.Size
+		if v, ok := rd.(*view); ok {
+			v.sizes[f.no] = e.Size
+		}
 		grown = grown || e.Size > old
 	}
 	return grown, nil
@@ -198,6 +227,9 @@ func (c *checker) measure(kind record.Root, m *mark) {
 			continue
 		}
 		n, err := c.rd.size(f)
+		if img, ok := c.rd.(*image); ok && err == nil && c.full {
+			_, err = img.file(f) // its header too
+		}
 		switch {
 		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrLayout):
 			c.badFile(f, "F01", err)

@@ -94,8 +94,8 @@ func (x *facts[T, P, F]) get(i uint32) (F, bool) {
 		return x.all[i], true
 	}
 	var rec T
-	raw := make([]byte, x.table.f.size)
-	if err := x.c.rd.readAt(x.table.f, raw, x.table.f.offset(i)); err != nil {
+	raw, err := x.c.rd.record(x.table.f, i)
+	if err != nil {
 		x.c.fail(err)
 		return none, false
 	}

@@ -17,10 +17,24 @@
 //     records that commit, then job states. See stage.
 //   - A failed sync is final. The root refuses every later write until it is
 //     opened again and recovered.
-//   - Readers see committed records only. Several processes may share a root: a
-//     lock is held for one batch or one view, never longer.
+//   - Readers see committed records only.
 //   - Indexes are accelerators. A missing, stale or damaged one costs time,
 //     never truth: it is used only if it has the sum that a clean stop noted.
+//
+// # Shared and owned roots
+//
+// Commands share a root: each one opens it, takes the file locks for one batch or
+// one view, never longer, and reads the files. Mutations and views of whatever
+// process wait for each other.
+//
+// A server owns a root (Config.Own): it holds the locks from Open to Close, and
+// others get ErrBusy. A file is read into memory when it is first used. Behind each
+// durable batch, before its callers are answered, the owner puts a new image of
+// the records in place of the old one, with which it shares what has not changed.
+// A view takes the latest image and reads it without any lock, for as long as it
+// likes; it never waits for a mutation or a sync, and never sees what is not
+// durable. After a failed sync the image stays that of the last acknowledged batch.
+// Memory is somewhat more than the files that are in use.
 //
 // # How to use it
 //

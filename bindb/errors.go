@@ -40,6 +40,9 @@ var (
 	// bound.
 	ErrTooLarge = errors.New("mutation too large")
 
+	// ErrNotOwned is returned for what only the owner of a root can give.
+	ErrNotOwned = errors.New("root is shared with other processes")
+
 	// ErrClosed is returned by every use of a closed root.
 	ErrClosed = errors.New("root is closed")
 )

@@ -16,11 +16,12 @@ func (r *Root) Batch(ctx context.Context, fns ...func(*Tx) error) []error {
 	defer func() { <-r.leader }()
 	var all []*pending
 	for _, fn := range fns {
-		all = append(all, &pending{ctx: ctx, fn: fn, done: make(chan struct{})})
+		all = append(all, newPending(ctx, fn))
 	}
 	r.queueMu.Lock()
-	r.queue = append(r.queue, all...)
+	r.queue, r.led = append(r.queue, all...), true
 	r.queueMu.Unlock()
+	defer r.handOver()
 	for r.Waiting() > 0 {
 		r.lead(ctx)
 	}

@@ -34,7 +34,8 @@ type family struct {
 	no      int // position in families
 	file    string
 	root    record.Root
-	size    int // bytes a record; 1 for a payload file
+	size    int  // bytes a record; 1 for a payload file
+	shift   uint // of a chunk in memory, see image
 	fixed   bool
 	append  stage
 	replace stage
@@ -62,7 +63,7 @@ func declareFamilies() ([]*family, map[string]*family) {
 		if l.Kind != record.KindRecord && l.Kind != record.KindChain {
 			continue
 		}
-		f := &family{file: l.File, root: l.Root, size: l.Size, fixed: true, append: stageRecord, replace: stageRecord}
+		f := &family{file: l.File, root: l.Root, size: l.Size, shift: recordShift, fixed: true, append: stageRecord, replace: stageRecord}
 		if detail[l.File] {
 			f.append = stageDetail
 		}
@@ -72,7 +73,7 @@ func declareFamilies() ([]*family, map[string]*family) {
 		add(f)
 	}
 	for _, p := range record.PayloadFiles() {
-		add(&family{file: p.File, root: p.Root, size: 1, append: stagePayload, replace: stagePayload})
+		add(&family{file: p.File, root: p.Root, size: 1, shift: payloadShift, append: stagePayload, replace: stagePayload})
 	}
 	return list, byFile
 }
@@ -89,7 +90,7 @@ func mustFamily(file string) *family {
 func (f *family) count(length int64) (uint32, error) {
 	body := length - HeaderSize
 	if body < 0 {
-		return 0, corruptf("%s is %d bytes long, shorter than its %d byte header", f.file, length, HeaderSize)
+		return 0, shortFile(f, length)
 	}
 	if body%int64(f.size) != 0 {
 		return 0, corruptf("%s: %d bytes behind the header are not a multiple of the record size %d", f.file, body, f.size)
@@ -101,15 +102,19 @@ func (f *family) count(length int64) (uint32, error) {
 	return uint32(n), nil
 }
 
-// countBy is the number of records as the given reader of lengths sees the file.
-func (f *family) countBy(size func(*family) (int64, error)) (uint32, error) {
-	n, err := size(f)
-	if err != nil {
-		return 0, err
-	}
-	return f.count(n)
-}
-
 func (f *family) offset(index uint32) int64 {
 	return HeaderSize + int64(index)*int64(f.size)
+}
+
+// index is the record that begins at off.
+func (f *family) index(off int64) uint32 { return uint32((off - HeaderSize) / int64(f.size)) }
+
+// shortFile is the error for a file that cannot hold its header.
+func shortFile(f *family, size int64) error {
+	return corruptf("%s is %d bytes long, shorter than its %d byte header", f.file, size, HeaderSize)
+}
+
+// outside is the error for a range that does not lie in the file.
+func outside(f *family, n int, off int64) error {
+	return corruptf("%s: read of %d bytes at %d is outside of the file", f.file, n, off)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
@@ -29,10 +30,14 @@ func simConfig(t testing.TB) (*vfs.Sim, bindb.Config) {
 }
 
 func configBelow(fsys vfs.FS, dir string) bindb.Config {
-	return bindb.Config{
+	cfg := bindb.Config{
 		FS: fsys, Dir: filepath.Join(dir, "4"), Kind: record.RootAuthority, Label: "4",
-		Runtime: filepath.Join(dir, "runtime"), Identity: [32]byte{1},
+		Runtime: filepath.Join(dir, "runtime"), Identity: [32]byte{1}, Own: owned,
 	}
+	if owned {
+		cfg.LockWait = 2 * time.Second // nobody gives an owned root back soon
+	}
+	return cfg
 }
 
 // create makes an empty root whose own directory entry is durable.

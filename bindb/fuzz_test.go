@@ -24,9 +24,9 @@ func sealed(body []byte) []byte {
 
 func FuzzDecodeJournal(f *testing.F) {
 	whole := (&journal{batch: 7, identity: [32]byte{1}, files: []journalFile{
-		{f: mustFamily("task.bin"), old: 64, new: 124, images: []image{{4, make([]byte, 60), bytes.Repeat([]byte{1}, 60)}}},
+		{f: mustFamily("task.bin"), old: 64, new: 124, images: []journalImage{{4, make([]byte, 60), bytes.Repeat([]byte{1}, 60)}}},
 		{f: mustFamily("task_payload.bin"), old: 4, new: 9},
-	}}).encode()
+	}}).encode(nil)
 	f.Add(whole, false)
 	f.Add(whole[:len(whole)-1], false)
 	f.Add(whole[journalHead:len(whole)-journalDigest], true)
@@ -47,7 +47,7 @@ func FuzzDecodeJournal(f *testing.F) {
 		if j == nil {
 			return
 		}
-		again := j.encode()
+		again := j.encode(nil)
 		if !bytes.Equal(again[journalHead:], b[journalHead:journalHead+int(binary.LittleEndian.Uint64(b[journalLengthAt:]))+journalDigest]) && seal {
 			t.Fatalf("encoded again the journal is another one:\n% x\n% x", again, b)
 		}
@@ -65,8 +65,8 @@ func FuzzDecodeJournal(f *testing.F) {
 func TestJournalDigest(t *testing.T) {
 	t.Parallel()
 	whole := (&journal{batch: 7, identity: [32]byte{1}, files: []journalFile{
-		{f: mustFamily("task.bin"), old: 64, new: 124, images: []image{{4, make([]byte, 60), bytes.Repeat([]byte{1}, 60)}}},
-	}}).encode()
+		{f: mustFamily("task.bin"), old: 64, new: 124, images: []journalImage{{4, make([]byte, 60), bytes.Repeat([]byte{1}, 60)}}},
+	}}).encode(nil)
 	for i := range whole {
 		b := bytes.Clone(whole)
 		b[i] ^= 1

@@ -40,13 +40,13 @@ func (h *Held) Check(ctx context.Context) error {
 		return err
 	}
 	v := h.r.newView()
-	return h.r.validate(ctx, &v, nil)
+	return h.r.validate(ctx, v, nil)
 }
 
 // View reads the root. Check must have succeeded before.
 func (h *Held) View(fn func(Reader) error) error {
 	v := h.r.newView()
-	return fn(&v)
+	return fn(v)
 }
 
 // Release gives the locks back.
@@ -71,9 +71,9 @@ func Verify(ctx context.Context, cfg Config, fn func(Reader) error) (findings []
 		return findings, nil
 	}
 	v := r.newView()
-	findings, err = check(ctx, &v, nil, maxFindings)
+	findings, err = check(ctx, v, nil, maxFindings)
 	if err != nil || len(findings) > 0 || fn == nil {
 		return findings, err
 	}
-	return nil, fn(&v)
+	return nil, fn(v)
 }

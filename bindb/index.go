@@ -2,6 +2,7 @@ package bindb
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/internal/vfs"
@@ -122,14 +124,18 @@ func PatchsetsByLine(r Reader, line uint32, fn func(index uint32) (bool, error))
 	return lookup(r, patchsetByLine, binary.LittleEndian.AppendUint32(nil, uint32(record.RefTo(line))), fn)
 }
 
-// index is the state of one index in an open root: the file covers the first
-// covered records, tail holds the committed ones behind them that have been seen.
+// index is the state of one index in an open root: rows, sorted, for the first
+// records, and the committed records behind them that have been seen.
 type index struct {
-	file    vfs.File
+	spec *indexSpec
+
+	mu   sync.RWMutex
+	rows []byte // as in the file, without its header; never changed in place
+	seen uint32 // records in rows and tail
+	tail map[string][]uint32
+
+	covered uint32 // by the file
 	sum     uint32 // of the file
-	covered uint32
-	seen    uint32
-	tail    map[string][]uint32
 }
 
 func (s *indexSpec) rowSize() int { return s.keySize + 4 }
@@ -143,55 +149,57 @@ func (s *indexSpec) path(r *Root) string {
 
 // lookup reports the records whose key is equal, in descending order.
 func lookup(rd Reader, spec *indexSpec, key []byte, fn func(uint32) (bool, error)) error {
-	count, err := spec.target.countBy(rd.size)
+	before := rd.base()
+	committed, err := before.count(spec.target)
 	if err != nil {
 		return err
 	}
-	committed, err := spec.target.countBy(rd.committed)
-	if err != nil {
-		return err
-	}
-	root := rd.root()
-	for i := count; i > committed; i-- {
-		k, err := spec.keyOf(rd, i-1)
+	if before != rd {
+		count, err := rd.count(spec.target)
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(k, key) {
-			continue
-		}
-		if more, err := fn(i - 1); err != nil || !more {
-			return err
+		for i := count; i > committed; i-- {
+			k, err := spec.keyOf(rd, i-1)
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(k, key) {
+				continue
+			}
+			if more, err := fn(i - 1); err != nil || !more {
+				return err
+			}
 		}
 	}
-	root.indexMu.Lock()
-	idx := root.index(spec)
-	if err := idx.extend(rd, spec, committed); err != nil {
-		root.indexMu.Unlock()
-		return err
-	}
-	tail := idx.tail[string(key)]
-	rows, err := idx.search(spec, key)
-	root.indexMu.Unlock()
+	tail, rows, err := rd.root().index(spec).find(before, key, committed)
 	if err != nil {
 		return err
 	}
-	for _, list := range [][]uint32{tail, rows} {
-		for i := len(list) - 1; i >= 0; i-- {
-			if list[i] >= committed {
-				continue
-			}
-			if more, err := fn(list[i]); err != nil || !more {
-				return err
-			}
+	// A reader of an older state does not see what has come since.
+	for i := len(tail) - 1; i >= 0; i-- {
+		if tail[i] >= committed {
+			continue
+		}
+		if more, err := fn(tail[i]); err != nil || !more {
+			return err
+		}
+	}
+	for i := len(rows)/spec.rowSize() - 1; i >= 0; i-- {
+		t := spec.targetOf(rows[i*spec.rowSize():])
+		if t >= committed {
+			continue
+		}
+		if more, err := fn(t); err != nil || !more {
+			return err
 		}
 	}
 	return nil
 }
 
 func (s *indexSpec) keyOf(rd Reader, i uint32) ([]byte, error) {
-	raw := make([]byte, s.target.size)
-	if err := rd.readAt(s.target, raw, s.target.offset(i)); err != nil {
+	raw, err := rd.record(s.target, i)
+	if err != nil {
 		return nil, err
 	}
 	k, err := s.key(rd, raw)
@@ -201,171 +209,202 @@ func (s *indexSpec) keyOf(rd Reader, i uint32) ([]byte, error) {
 	return k, nil
 }
 
-// index returns the state of one index; indexMu is held. A file that the mark
-// does not vouch for is not used.
-func (r *Root) index(spec *indexSpec) *index {
-	if idx := r.indexes[spec]; idx != nil {
-		return idx
+// targetOf returns the record that a row names.
+func (s *indexSpec) targetOf(row []byte) uint32 {
+	t := binary.LittleEndian.Uint32(row[s.keySize:])
+	if s.plusOne {
+		t--
 	}
-	idx := &index{tail: map[string][]uint32{}}
+	return t
+}
+
+// appendRow adds the row of record i.
+func (s *indexSpec) appendRow(rows, key []byte, i uint32) []byte {
+	if s.plusOne {
+		i++
+	}
+	return binary.LittleEndian.AppendUint32(append(rows, key...), i)
+}
+
+func newIndex(spec *indexSpec) *index {
+	return &index{spec: spec, tail: map[string][]uint32{}}
+}
+
+// index returns the state of one index. A file that the mark does not vouch for
+// is not used.
+func (r *Root) index(spec *indexSpec) *index {
+	r.indexMu.Lock()
+	defer r.indexMu.Unlock()
+	if x := r.indexes[spec]; x != nil {
+		return x
+	}
+	x := newIndex(spec)
 	if r.marked != nil {
 		if im, ok := r.marked.Indexes[spec.name]; ok && im.Covered > 0 {
-			idx.use(r, spec, im)
+			x.use(r, im)
 		}
 	}
-	r.indexes[spec] = idx
-	return idx
+	r.indexes[spec] = x
+	return x
 }
 
-// use opens the index file when it is the one that the mark speaks of. What is
+// use reads the index file when it is the one that the mark speaks of. What is
 // wrong with it is not reported: the records are read instead.
-func (x *index) use(r *Root, spec *indexSpec, im indexMark) {
-	f, err := r.FS.OpenFile(spec.path(r), os.O_RDONLY, 0)
-	if err != nil {
+func (x *index) use(r *Root, im indexMark) {
+	size := int64(HeaderSize) + int64(im.Covered)*int64(x.spec.rowSize())
+	if im.Size != size {
 		return
 	}
-	size, err := f.Size()
-	if err == nil && size == im.Size && size == int64(HeaderSize)+int64(im.Covered)*int64(spec.rowSize()) {
-		if sum, err := sumFile(f, size); err == nil && sum == im.Sum {
-			x.file, x.sum, x.covered, x.seen = f, sum, im.Covered, im.Covered
-			return
-		}
+	b, err := vfs.ReadFile(r.FS, x.spec.path(r), size)
+	if err != nil || int64(len(b)) != size || crc32.Checksum(b, castagnoli) != im.Sum {
+		return
 	}
-	_ = f.Close() // only read
+	x.rows, x.seen, x.covered, x.sum = b[HeaderSize:], im.Covered, im.Covered, im.Sum
 }
 
-func sumFile(f vfs.File, size int64) (uint32, error) {
-	sum := uint32(0)
-	b := make([]byte, min(256<<10, size))
-	for at := int64(0); at < size; at += int64(len(b)) {
-		b = b[:min(int64(len(b)), size-at)]
-		if n, err := f.ReadAt(b, at); n < len(b) {
-			return 0, err
+// find returns the records with the given key, in ascending order: those of the
+// tail, and behind them in age the matching rows. It knows all records that the
+// reader has at least.
+func (x *index) find(rd Reader, key []byte, committed uint32) (tail []uint32, rows []byte, err error) {
+	x.mu.RLock()
+	if x.seen < committed {
+		x.mu.RUnlock()
+		x.mu.Lock()
+		err = x.extend(rd, committed)
+		x.mu.Unlock()
+		if err != nil {
+			return nil, nil, err
 		}
-		sum = crc32.Update(sum, castagnoli, b)
+		x.mu.RLock()
 	}
-	return sum, nil
+	defer x.mu.RUnlock()
+	size := x.spec.rowSize()
+	bound := func(above int) int {
+		return sort.Search(len(x.rows)/size, func(i int) bool {
+			return bytes.Compare(x.rows[i*size:][:x.spec.keySize], key) >= above
+		})
+	}
+	from := bound(0)
+	to := from
+	if from*size < len(x.rows) && bytes.Equal(x.rows[from*size:][:x.spec.keySize], key) {
+		to = bound(1)
+	}
+	return x.tail[string(key)], x.rows[from*size : to*size], nil
 }
 
-// extend reads the keys of the committed records that the index has not seen.
-func (x *index) extend(rd Reader, spec *indexSpec, committed uint32) error {
+// extend reads the keys of the committed records that the index has not seen. It
+// holds mu.
+func (x *index) extend(rd Reader, committed uint32) error {
+	if x.seen >= committed {
+		return nil
+	}
+	// Many records are cheaper as rows than in the tail.
+	many := int(max(1024, uint32(len(x.rows)/x.spec.rowSize())/8))
+	bulk := int(committed-x.seen) > many
+	var fresh []byte
 	const piece = 1024
-	for x.seen < committed {
-		k := min(piece, committed-x.seen)
-		raw := make([]byte, int(k)*spec.target.size)
-		if err := rd.readAt(spec.target, raw, spec.target.offset(x.seen)); err != nil {
+	f := x.spec.target
+	raw := make([]byte, 0, int(min(piece, committed-x.seen))*f.size)
+	for i := x.seen; i < committed; {
+		raw = raw[:int(min(piece, committed-i))*f.size]
+		if err := rd.readAt(f, raw, f.offset(i)); err != nil {
 			return err
 		}
-		for j := range int(k) {
-			key, err := spec.key(rd, raw[j*spec.target.size:(j+1)*spec.target.size])
+		for at := 0; at < len(raw); at += f.size {
+			key, err := x.spec.key(rd, raw[at:at+f.size])
 			if err != nil {
-				return &RecordError{spec.target.file, x.seen, err}
+				return &RecordError{f.file, i, err}
 			}
-			x.tail[string(key)] = append(x.tail[string(key)], x.seen)
-			x.seen++
+			if bulk {
+				fresh = x.spec.appendRow(fresh, key, i)
+			} else {
+				x.tail[string(key)] = append(x.tail[string(key)], i)
+				x.seen = i + 1
+			}
+			i++
 		}
+	}
+	if bulk {
+		x.fold(fresh)
+		x.seen = committed
+	} else if int(x.seen)-len(x.rows)/x.spec.rowSize() > many {
+		x.fold(nil)
 	}
 	return nil
 }
 
-// maxSameKey bounds how many rows of one key are read at once; a caller that
-// wants the newest finds it among the last ones.
-const maxSameKey = 4096
+// fold makes rows of the tail and of the given ones. Readers keep the old ones.
+func (x *index) fold(fresh []byte) {
+	for key, list := range x.tail {
+		for _, i := range list {
+			fresh = x.spec.appendRow(fresh, []byte(key), i)
+		}
+	}
+	x.rows = x.merge(x.rows, x.sort(fresh))
+	x.tail = map[string][]uint32{}
+}
 
-// search returns the last targets of the rows with the given key, ascending.
-func (x *index) search(spec *indexSpec, key []byte) ([]uint32, error) {
-	if x.file == nil {
-		return nil, nil
+// compare orders rows by key, then by target.
+func (x *index) compare(a, b []byte) int {
+	k := x.spec.keySize
+	return cmp.Or(
+		bytes.Compare(a[:k], b[:k]),
+		cmp.Compare(binary.LittleEndian.Uint32(a[k:]), binary.LittleEndian.Uint32(b[k:])),
+	)
+}
+
+func (x *index) sort(rows []byte) []byte {
+	size := x.spec.rowSize()
+	list := make([][]byte, 0, len(rows)/size)
+	for at := 0; at < len(rows); at += size {
+		list = append(list, rows[at:at+size])
 	}
-	row := make([]byte, spec.rowSize())
-	var failed error
-	read := func(i int) []byte {
-		if failed == nil {
-			failed = readFull(x.file, spec.name, row, HeaderSize+int64(i)*int64(len(row)))
-		}
-		return row
+	slices.SortFunc(list, x.compare)
+	out := make([]byte, 0, len(rows))
+	for _, row := range list {
+		out = append(out, row...)
 	}
-	end := sort.Search(int(x.covered), func(i int) bool {
-		return bytes.Compare(read(i)[:spec.keySize], key) > 0
-	})
-	var list []uint32
-	for i := end - 1; i >= 0 && failed == nil && len(list) < maxSameKey; i-- {
-		b := read(i)
-		if failed != nil || !bytes.Equal(b[:spec.keySize], key) {
-			break
+	return out
+}
+
+// merge returns the rows of both, sorted as they are.
+func (x *index) merge(a, b []byte) []byte {
+	size := x.spec.rowSize()
+	out := make([]byte, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if x.compare(a[:size], b[:size]) <= 0 {
+			out, a = append(out, a[:size]...), a[size:]
+		} else {
+			out, b = append(out, b[:size]...), b[size:]
 		}
-		t := binary.LittleEndian.Uint32(b[spec.keySize:])
-		if spec.plusOne {
-			t--
-		}
-		list = append(list, t)
 	}
-	slices.Reverse(list)
-	return list, failed
+	return append(append(out, a...), b...)
 }
 
 // refreshIndex rewrites an index file that too many records are missing from.
 // The lock is held exclusively.
-func (r *Root) refreshIndex(v *view, spec *indexSpec) (indexMark, error) {
-	r.indexMu.Lock()
-	defer r.indexMu.Unlock()
-	count, err := spec.target.countBy(v.size)
+func (r *Root) refreshIndex(rd Reader, spec *indexSpec) (indexMark, error) {
+	count, err := rd.count(spec.target)
 	if err != nil {
 		return indexMark{}, err
 	}
-	idx := r.index(spec)
-	if count-idx.covered < max(64, idx.covered/16) {
-		return indexMark{idx.covered, int64(HeaderSize) + int64(idx.covered)*int64(spec.rowSize()), idx.sum}, nil
+	x := r.index(spec)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if count-x.covered < max(64, x.covered/16) {
+		return indexMark{x.covered, int64(HeaderSize) + int64(x.covered)*int64(spec.rowSize()), x.sum}, nil
 	}
-	if err := idx.extend(v, spec, count); err != nil {
+	if err := x.extend(rd, count); err != nil {
 		return indexMark{}, err
 	}
-	rows, err := idx.merge(spec)
-	if err != nil {
+	if len(x.tail) > 0 {
+		x.fold(nil)
+	}
+	file := append(slices.Clone(header[:]), x.rows...)
+	if err := r.replaceFile(spec.path(r), file); err != nil {
 		return indexMark{}, err
 	}
-	if err := r.replaceFile(spec.path(r), rows); err != nil {
-		return indexMark{}, err
-	}
-	return indexMark{count, int64(len(rows)), crc32.Checksum(rows, castagnoli)}, nil
-}
-
-// merge returns the complete file: the covered rows and the tail, sorted.
-func (x *index) merge(spec *indexSpec) ([]byte, error) {
-	size := spec.rowSize()
-	old := make([]byte, int(x.covered)*size)
-	if x.file != nil {
-		if err := readFull(x.file, spec.name, old, HeaderSize); err != nil {
-			return nil, err
-		}
-	}
-	var fresh [][]byte
-	for key, list := range x.tail {
-		for _, i := range list {
-			t := i
-			if spec.plusOne {
-				t++
-			}
-			fresh = append(fresh, binary.LittleEndian.AppendUint32([]byte(key), t))
-		}
-	}
-	less := func(a, b []byte) int {
-		if c := bytes.Compare(a[:spec.keySize], b[:spec.keySize]); c != 0 {
-			return c
-		}
-		return int(int64(binary.LittleEndian.Uint32(a[spec.keySize:])) - int64(binary.LittleEndian.Uint32(b[spec.keySize:])))
-	}
-	slices.SortFunc(fresh, less)
-	out := make([]byte, 0, HeaderSize+len(old)+len(fresh)*size)
-	out = append(out, header[:]...)
-	for len(old) > 0 || len(fresh) > 0 {
-		if len(fresh) == 0 || len(old) > 0 && less(old[:size], fresh[0]) <= 0 {
-			out, old = append(out, old[:size]...), old[size:]
-		} else {
-			out, fresh = append(out, fresh[0]...), fresh[1:]
-		}
-	}
-	return out, nil
+	return indexMark{count, int64(len(file)), crc32.Checksum(file, castagnoli)}, nil
 }
 
 // writeWhole writes a file that may exist from an interrupted try. It is not

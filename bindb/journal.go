@@ -2,10 +2,10 @@ package bindb
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/writ-authority/writ/internal/vfs"
@@ -38,6 +38,8 @@ const (
 	journalDigest   = sha256.Size
 	// maxJournal bounds the memory that one batch or its recovery needs.
 	maxJournal = 64 << 20
+	// journalStep is what the length of the file is a multiple of.
+	journalStep = 64 << 10
 )
 
 // journalState is how far the batch of a journal came, as its writer left word.
@@ -60,42 +62,46 @@ type journalFile struct {
 	f        *family
 	old, new int64
 	appended [32]byte
-	images   []image
+	images   []journalImage
 }
 
-type image struct {
+// journalImage is one replaced record.
+type journalImage struct {
 	off           int64
 	before, after []byte
 }
 
-func (img image) end() int64 { return img.off + int64(len(img.after)) }
+func (img journalImage) end() int64 { return img.off + int64(len(img.after)) }
 
 // newJournal reads the before-images of everything that tx replaces.
 func newJournal(tx *Tx, batch uint64) (*journal, error) {
-	j := &journal{batch: batch, identity: tx.r.Identity}
+	j := &journal{batch: batch, identity: tx.root().Identity}
 	for no, w := range tx.writes {
-		if w == nil || len(w.appended) == 0 && len(w.replaced) == 0 {
+		if !w.changes() {
 			continue
 		}
-		jf := journalFile{f: families[no], old: w.old, new: w.old + int64(len(w.appended))}
+		jf := journalFile{f: families[no], old: w.old, new: w.size()}
 		if len(w.appended) > 0 {
 			jf.appended = sha256.Sum256(w.appended)
 		}
-		for _, off := range slices.Sorted(maps.Keys(w.replaced)) {
-			after := w.replaced[off]
-			before := make([]byte, len(after))
-			if err := tx.view.readAt(jf.f, before, off); err != nil {
-				return nil, err
+		if len(w.replaced) > 0 {
+			jf.images = make([]journalImage, len(w.replaced))
+			for i, r := range w.replaced {
+				before, err := tx.before.record(jf.f, jf.f.index(r.off))
+				if err != nil {
+					return nil, err
+				}
+				jf.images[i] = journalImage{r.off, before, r.image}
 			}
-			jf.images = append(jf.images, image{off, before, after})
+			slices.SortFunc(jf.images, func(a, b journalImage) int { return cmp.Compare(a.off, b.off) })
 		}
 		j.files = append(j.files, jf)
 	}
 	return j, nil
 }
 
-func (j *journal) encode() []byte {
-	b := make([]byte, 0, 4096)
+// encode appends the journal to b, which is empty.
+func (j *journal) encode(b []byte) []byte {
 	b = append(b, journalMagic...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(journalOpen))
 	b = binary.LittleEndian.AppendUint64(b, j.batch)
@@ -154,7 +160,7 @@ func decodeJournal(b []byte) (*journal, error) {
 			return nil, corruptf("the journal gives %s the lengths %d and %d", name, jf.old, jf.new)
 		}
 		for range d.u32() {
-			img := image{off: int64(d.u64())}
+			img := journalImage{off: int64(d.u64())}
 			n := int(d.u32())
 			img.before, img.after = d.bytes(n), d.bytes(n)
 			if d.err != nil {
@@ -292,7 +298,7 @@ func (j *journal) revert(r *Root) error {
 	if err != nil || len(dirty) == 0 {
 		return err
 	}
-	return syncAll(dirty)
+	return r.syncAll(dirty)
 }
 
 // confirm makes an applied batch durable: its writer may have died before it
@@ -325,7 +331,7 @@ func (j *journal) confirm(r *Root) error {
 	if len(dirty) == 0 {
 		return nil
 	}
-	return syncAll(dirty)
+	return r.syncAll(dirty)
 }
 
 func hashRange(file vfs.File, name string, from, to int64) ([32]byte, error) {

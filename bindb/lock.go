@@ -80,8 +80,16 @@ func (r *Root) lockFiles(ctx context.Context, mode vfs.LockMode) (fileLocks, err
 }
 
 // View runs fn on the committed state. Mutations wait until fn returns, so fn
-// should be short; it must not call Update or View of the same root.
+// should be short; it must not call Update or View of the same root. On an owned
+// root nobody waits: fn reads the last durable batch, as long as it likes.
 func (r *Root) View(ctx context.Context, fn func(Reader) error) error {
+	if r.Own {
+		rd, err := r.Reader()
+		if err != nil {
+			return err
+		}
+		return fn(rd)
+	}
 	for {
 		again, err := r.viewOnce(ctx, fn)
 		if err != nil || !again {
@@ -93,6 +101,20 @@ func (r *Root) View(ctx context.Context, fn func(Reader) error) error {
 			return err
 		}
 	}
+}
+
+// Reader returns the last durable batch of an owned root. It stays as it is,
+// whatever is committed later, and holds on to its memory. The error is
+// ErrNotOwned for a root that was opened without Config.Own.
+func (r *Root) Reader() (Reader, error) {
+	img := r.image.Load()
+	switch {
+	case img == nil:
+		return nil, ErrNotOwned
+	case r.closed.Load():
+		return nil, ErrClosed
+	}
+	return img, nil
 }
 
 func (r *Root) viewOnce(ctx context.Context, fn func(Reader) error) (again bool, err error) {
@@ -109,8 +131,7 @@ func (r *Root) viewOnce(ctx context.Context, fn func(Reader) error) (again bool,
 	if again, err = r.standing(); again || err != nil {
 		return again, err
 	}
-	v := r.newView()
-	return false, fn(&v)
+	return false, fn(r.newView())
 }
 
 // standing reports whether a batch was interrupted, or is under way, so that the
@@ -137,6 +158,9 @@ func (r *Root) standing() (bool, error) {
 // error is ErrBusy while a batch of this root is under way or was interrupted: a
 // View, without that lock, waits for it or recovers it.
 func (r *Root) Peek(fn func(Reader) error) error {
+	if r.Own {
+		return r.View(context.Background(), fn) // which waits for nobody
+	}
 	if !r.rw.TryRLock() {
 		return ErrBusy
 	}
@@ -151,8 +175,7 @@ func (r *Root) Peek(fn func(Reader) error) error {
 	if standing {
 		return ErrBusy
 	}
-	v := r.newView()
-	return fn(&v)
+	return fn(r.newView())
 }
 
 // settle takes the exclusive lock and brings an interrupted batch to its end.

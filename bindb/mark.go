@@ -86,15 +86,17 @@ func (r *Root) leaveClean() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	locks, err := r.lock(ctx, vfs.Exclusive)
-	if err != nil {
-		return
+	if r.image.Load() == nil {
+		locks, err := r.lock(ctx, vfs.Exclusive)
+		if err != nil {
+			return
+		}
+		defer locks.unlock()
+		if _, err := r.recover(); err != nil {
+			return
+		}
 	}
-	defer locks.unlock()
-	if _, err := r.recover(); err != nil {
-		return
-	}
-	v := r.newView()
+	rd := r.latest()
 	present := r.readMark() // by another process, after this one had opened
 	m := &mark{
 		Schema: markSchema, Identity: hex.EncodeToString(r.Identity[:]), Batch: r.batch,
@@ -110,7 +112,7 @@ func (r *Root) leaveClean() {
 		if f.root != r.Kind {
 			continue
 		}
-		n, err := v.size(f)
+		n, err := rd.size(f)
 		if err != nil {
 			return
 		}
@@ -120,7 +122,7 @@ func (r *Root) leaveClean() {
 		if spec.target.root != r.Kind {
 			continue
 		}
-		im, err := r.refreshIndex(&v, spec)
+		im, err := r.refreshIndex(rd, spec)
 		if err != nil {
 			return
 		}

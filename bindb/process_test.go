@@ -44,6 +44,7 @@ func lineCount(t *testing.T, r *bindb.Root) uint32 {
 
 func TestTwoProcessesTakeTurns(t *testing.T) {
 	t.Parallel()
+	shared(t)
 	sim, _, cfgs := processes(t)
 	a, b := open(t, cfgs[0]), open(t, cfgs[1])
 	update(t, a, seed)
@@ -94,6 +95,7 @@ func TestTwoProcessesTakeTurns(t *testing.T) {
 // root open, finds the old state or the new one, and goes on.
 func TestProcessDiesAtAnyOperation(t *testing.T) {
 	t.Parallel()
+	shared(t)
 	var task uint32
 	steps := story(&task)
 	before := stateAfter(t, seed, steps[0])
@@ -177,6 +179,7 @@ func TestIdleProcessDies(t *testing.T) {
 
 func TestLockIsBounded(t *testing.T) {
 	t.Parallel()
+	shared(t)
 	_, _, cfgs := processes(t)
 	cfgs[1].LockWait = time.Millisecond
 	a, b := open(t, cfgs[0]), open(t, cfgs[1])
@@ -223,6 +226,7 @@ func TestForeignJournal(t *testing.T) {
 // A root that was removed is not made again by whoever still has it open.
 func TestRemovedRootStaysRemoved(t *testing.T) {
 	t.Parallel()
+	shared(t)
 	sim, _, cfgs := processes(t)
 	r := open(t, cfgs[0])
 	if err := sim.RemoveAll(cfgs[0].Dir); err != nil {

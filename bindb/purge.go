@@ -104,7 +104,7 @@ func RecoverPurge(ctx context.Context, cfg Config, restore bool) error {
 			}
 		}
 		v := r.newView()
-		if err := firstOf(check(ctx, &v, nil, 1)); err != nil {
+		if err := firstOf(check(ctx, v, nil, 1)); err != nil {
 			return err
 		}
 		return s.DiscardPurge()

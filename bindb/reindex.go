@@ -57,7 +57,7 @@ func rowsOf[T any, P record.Codec[T]](t Table[T, P], row func(i uint32, rec *T) 
 // rowsOfSpec emits the rows of an index that lookups use.
 func rowsOfSpec(s *indexSpec) func(Reader, func([]byte)) error {
 	return func(rd Reader, emit func([]byte)) error {
-		n, err := s.target.countBy(rd.size)
+		n, err := rd.count(s.target)
 		if err != nil {
 			return err
 		}
@@ -75,19 +75,11 @@ func rowsOfSpec(s *indexSpec) func(Reader, func([]byte)) error {
 				if err != nil {
 					return &RecordError{s.target.file, from + i, err}
 				}
-				emit(s.row(key, from+i))
+				emit(s.appendRow(nil, key, from+i))
 			}
 		}
 		return nil
 	}
-}
-
-// row is the row of one record.
-func (s *indexSpec) row(key []byte, i uint32) []byte {
-	if s.plusOne {
-		i++
-	}
-	return binary.LittleEndian.AppendUint32(slices.Clone(key), i)
 }
 
 var indexFiles = declareIndexFiles()
@@ -355,7 +347,7 @@ func (r *Root) reindex(ctx context.Context) error {
 			return err
 		}
 	}
-	v := r.newView()
+	rd := r.latest()
 	for _, x := range indexFiles {
 		if x.target.root != r.Kind {
 			continue
@@ -363,7 +355,7 @@ func (r *Root) reindex(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		content, _, err := x.build(&v)
+		content, _, err := x.build(rd)
 		if err != nil {
 			return err
 		}
@@ -375,7 +367,7 @@ func (r *Root) reindex(ctx context.Context) error {
 			return err
 		}
 		if x.spec != nil {
-			if err := r.adopt(&v, x.spec, content); err != nil {
+			if err := r.adopt(rd, x.spec, content); err != nil {
 				return err
 			}
 		}
@@ -390,18 +382,15 @@ func (r *Root) reindex(ctx context.Context) error {
 }
 
 // adopt makes a rebuilt file the one that lookups use.
-func (r *Root) adopt(v *view, spec *indexSpec, content []byte) error {
-	count, err := spec.target.countBy(v.size)
+func (r *Root) adopt(rd Reader, spec *indexSpec, content []byte) error {
+	count, err := rd.count(spec.target)
 	if err != nil {
 		return err
 	}
-	fresh := &index{tail: map[string][]uint32{}}
-	fresh.use(r, spec, indexMark{count, int64(len(content)), crc32.Checksum(content, castagnoli)})
+	fresh := newIndex(spec)
+	fresh.use(r, indexMark{count, int64(len(content)), crc32.Checksum(content, castagnoli)})
 	r.indexMu.Lock()
 	defer r.indexMu.Unlock()
-	if old := r.indexes[spec]; old != nil && old.file != nil {
-		_ = old.file.Close() // only read
-	}
 	r.indexes[spec] = fresh
 	return nil
 }

@@ -39,6 +39,10 @@ type Config struct {
 	// anything is read. Its error means that the root is no longer the one to
 	// use, and is returned in place of everything else.
 	Guard func() error
+	// Own makes the process the owner of the root while it is open: it holds the
+	// file locks from Open to Close and keeps the records in memory, so that
+	// views take no lock and wait for nobody. Other processes get ErrBusy.
+	Own bool
 }
 
 func (c Config) withDefaults() Config {
@@ -68,8 +72,17 @@ type Root struct {
 	// leader token applies them.
 	queueMu    sync.Mutex
 	queue      []*pending
+	led        bool // the first in the queue leads, or has the token already
 	leader     chan struct{}
 	maxJournal int // bytes
+
+	// What the owner of the root has. image is the latest durable batch, nil
+	// for everybody else.
+	owned fileLocks
+	loads []load // by family number
+	image atomic.Pointer[image]
+
+	stats counters
 
 	// rw keeps the views of this process from polling the file locks against
 	// its own writer.
@@ -78,10 +91,15 @@ type Root struct {
 	failed atomic.Pointer[failure] // the failed sync, once there was one
 	closed atomic.Bool
 
-	// Written by the leader only, with rw held.
+	// Written by the leader only, with rw held unless the root is owned.
+	answered     int    // mutations in the last batch
+	encoded      []byte // the last journal; its memory is used again
 	journal      vfs.File
 	journalID    vfs.FileID
+	journalSize  int64
 	journalNamed bool   // its directory entry is durable
+	sealOwed     bool   // it was broken, which is not durable yet
+	unsealed     bool   // it is durable that it was broken
 	batch        uint64 // number of the latest batch of any process
 	known        uint64 // number of the latest batch that this root has settled
 	wrote        bool
@@ -94,7 +112,7 @@ type Root struct {
 
 	recovered []Recovery // changed with rw held
 
-	indexMu sync.Mutex
+	indexMu sync.Mutex // guards the map
 	indexes map[*indexSpec]*index
 	marked  *mark
 }
@@ -166,6 +184,7 @@ func newRoot(cfg Config) *Root {
 		Config:     cfg,
 		files:      make([]vfs.File, len(families)),
 		locked:     make([]error, len(families)),
+		loads:      make([]load, len(families)),
 		leader:     make(chan struct{}, 1),
 		maxJournal: maxJournal,
 		indexes:    map[*indexSpec]*index{},
@@ -196,6 +215,9 @@ func (r *Root) open(ctx context.Context) error {
 	if err := firstOf(r.closure(entries), nil); err != nil {
 		return err
 	}
+	if r.Own {
+		return r.own(ctx, foreign)
+	}
 	h, err := r.journalHead()
 	if err != nil {
 		return err
@@ -206,19 +228,54 @@ func (r *Root) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if m := r.readMark(); m != nil {
-		r.batch = max(r.batch, m.Batch)
-		if !reverted && !foreign {
-			r.marked = m
-		}
-	}
+	r.takeMark(reverted || foreign)
 	return r.View(ctx, func(rd Reader) error {
-		v := rd.(*view)
-		if err := r.validate(ctx, v, r.marked); err != nil || r.marked != nil {
+		if err := r.validate(ctx, rd, r.marked); err != nil || r.marked != nil {
 			return err
 		}
-		return r.sumAll(v)
+		return r.sumAll(rd)
 	})
+}
+
+// own takes the locks for good and makes the first image.
+func (r *Root) own(ctx context.Context, foreign bool) error {
+	var err error
+	if r.owned, err = r.lock(ctx, vfs.Exclusive); err != nil {
+		return err
+	}
+	reverted, err := r.recover()
+	if err != nil {
+		return err
+	}
+	r.takeMark(reverted || foreign)
+	entries, err := r.FS.ReadDir(r.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if f, ok := byFile[e.Name]; ok {
+			r.loads[f.no].size = e.Size
+		}
+	}
+	img := &image{r: r, files: make([]*fileImage, len(families))}
+	r.image.Store(img)
+	if err := r.validate(ctx, img, r.marked); err != nil || r.marked != nil {
+		return err
+	}
+	return r.sumAll(img)
+}
+
+// takeMark goes on with the numbers of the last clean stop, and with what it
+// vouches for unless something was taken back since.
+func (r *Root) takeMark(reverted bool) {
+	m := r.readMark()
+	if m == nil {
+		return
+	}
+	r.batch = max(r.batch, m.Batch)
+	if !reverted {
+		r.marked = m
+	}
 }
 
 // file returns the open file of a family.
@@ -307,12 +364,8 @@ func (r *Root) closeFiles() error {
 		errs = append(errs, r.journal.Close())
 		r.journal = nil
 	}
-	for _, idx := range r.indexes {
-		if idx.file != nil {
-			errs = append(errs, idx.file.Close())
-			idx.file = nil
-		}
-	}
+	r.owned.unlock()
+	r.owned = nil
 	return errors.Join(errs...)
 }
 
@@ -347,6 +400,7 @@ func CreateWith(ctx context.Context, cfg Config, fn func(*Tx) error) error {
 	if err := Create(cfg); err != nil {
 		return err
 	}
+	cfg.Own = false
 	r := newRoot(cfg)
 	r.sums.Store(r.emptySums())
 	if err := r.Update(ctx, fn); err != nil {

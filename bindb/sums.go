@@ -182,7 +182,7 @@ func (r *Root) currentSums(batch uint64) *sums {
 
 // sumAll reads every file and keeps the checksums of what has just been
 // validated under the same lock.
-func (r *Root) sumAll(v *view) error {
+func (r *Root) sumAll(rd Reader) error {
 	batch, err := r.latestBatch()
 	if err != nil {
 		return err
@@ -192,12 +192,12 @@ func (r *Root) sumAll(v *view) error {
 		if f.root != r.Kind {
 			continue
 		}
-		length, err := v.size(f)
+		length, err := rd.size(f)
 		if err != nil {
 			return err
 		}
 		fs := fileSums{length: length, pages: make([]uint32, 0, pagesOf(length))}
-		err = r.eachPage(f, length, func(_ int64, b []byte) bool {
+		err = eachPage(rd, f, length, func(_ int64, b []byte) bool {
 			fs.pages = append(fs.pages, crc32.Checksum(b, castagnoli))
 			return true
 		})
@@ -221,16 +221,12 @@ func (r *Root) emptySums() *sums {
 	return s
 }
 
-// eachPage reads a file from the disk, page by page, until fn returns false.
-func (r *Root) eachPage(f *family, length int64, fn func(page int64, b []byte) bool) error {
-	file, err := r.file(f)
-	if err != nil {
-		return err
-	}
+// eachPage reads a file page by page until fn returns false.
+func eachPage(rd Reader, f *family, length int64, fn func(page int64, b []byte) bool) error {
 	buf := make([]byte, min(length, sumReadPages*sumPage))
 	for at := int64(0); at < length; at += int64(len(buf)) {
 		buf = buf[:min(int64(len(buf)), length-at)]
-		if err := readFull(file, f.file, buf, at); err != nil {
+		if err := rd.readAt(f, buf, at); err != nil {
 			return err
 		}
 		for from := 0; from < len(buf); from += sumPage {
@@ -245,14 +241,14 @@ func (r *Root) eachPage(f *family, length int64, fn func(page int64, b []byte) b
 // verify compares the files with the checksums and reports at most limit pages
 // that differ. What was appended by somebody who does not keep checksums is not
 // compared.
-func (s *sums) verify(r *Root, limit int) ([]Finding, error) {
+func (s *sums) verify(rd Reader, limit int) ([]Finding, error) {
 	var findings []Finding
 	for _, f := range families {
 		known := s.files[f.no]
 		if known.length == 0 || len(findings) >= limit {
 			continue
 		}
-		err := r.eachPage(f, known.length, func(page int64, b []byte) bool {
+		err := eachPage(rd, f, known.length, func(page int64, b []byte) bool {
 			if crc32.Checksum(b, castagnoli) != known.pages[page] {
 				findings = append(findings, badPage(f, page, int64(len(b))))
 			}
@@ -319,7 +315,7 @@ func (r *Root) sumBatch(tx *Tx, j *journal) (*sumChange, error) {
 			page = max(page, images[0].off/sumPage)
 			from := page * sumPage
 			b := buf[:min(sumPage, jf.old-from)]
-			if err := readPage(tx, jf.f, from, b); err != nil {
+			if err := tx.before.readAt(jf.f, b, from); err != nil {
 				return nil, err
 			}
 			if crc32.Checksum(b, castagnoli) != known.pages[page] {
@@ -353,21 +349,12 @@ func (r *Root) sumBatch(tx *Tx, j *journal) (*sumChange, error) {
 }
 
 // overlay copies the part of an after-image that lies in b, which begins at from.
-func overlay(b []byte, from int64, img image) {
+func overlay(b []byte, from int64, img journalImage) {
 	if at := img.off - from; at >= 0 {
 		copy(b[at:], img.after)
 	} else {
 		copy(b, img.after[-at:])
 	}
-}
-
-// readPage reads through the batch's view. The header belongs to the first page.
-func readPage(tx *Tx, f *family, from int64, b []byte) error {
-	if from == 0 {
-		copy(b, header[:])
-		return tx.view.readAt(f, b[HeaderSize:], HeaderSize)
-	}
-	return tx.view.readAt(f, b, from)
 }
 
 // apply makes the checksums those behind the batch, which is durable.

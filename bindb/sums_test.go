@@ -160,6 +160,7 @@ func TestSumsAreDisposable(t *testing.T) {
 // take a sound page for a damaged one.
 func TestSumsFollowEveryBatch(t *testing.T) {
 	t.Parallel()
+	shared(t)
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

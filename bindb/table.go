@@ -8,14 +8,20 @@ import (
 
 // Reader reads committed records, or, inside Update, those plus the writes of
 // the running mutation. A Reader is valid only inside the View or Update
-// function that got it, and is not safe for concurrent use.
+// function that got it, and is not safe for concurrent use; the Readers of an
+// owned root are both, apart from those inside Update.
 type Reader interface {
 	// size is the length in bytes of a file as this reader sees it.
 	size(f *family) (int64, error)
+	// count is the number of records of a file.
+	count(f *family) (uint32, error)
+	// record returns the bytes of record i, which are not to be changed, or nil
+	// when there is no such record.
+	record(f *family, i uint32) ([]byte, error)
 	// readAt fills p from the given offset of a file.
 	readAt(f *family, p []byte, off int64) error
-	// committed is the length without the running mutation.
-	committed(f *family) (int64, error)
+	// base reads the state without the running mutation.
+	base() Reader
 	root() *Root
 }
 
@@ -31,29 +37,32 @@ func (t Table[T, P]) File() string { return t.f.file }
 
 // Count is the number of records.
 func (t Table[T, P]) Count(r Reader) (uint32, error) {
-	return t.f.countBy(r.size)
+	return r.count(t.f)
 }
 
 // Get reads and decodes record index. The error is ErrNotFound when there is
 // no such record, and a *RecordError when its bytes are malformed.
 func (t Table[T, P]) Get(r Reader, index uint32) (T, error) {
 	var rec T
-	n, err := t.Count(r)
+	b, err := r.record(t.f, index)
 	if err != nil {
 		return rec, err
 	}
-	if index >= n {
-		return rec, fmt.Errorf("%s record %d: %w (it has %d records)", t.f.file, index, ErrNotFound, n)
-	}
-	var buf [128]byte
-	b := buf[:t.f.size]
-	if err := r.readAt(t.f, b, t.f.offset(index)); err != nil {
-		return rec, err
+	if b == nil {
+		return rec, t.noRecord(r, index)
 	}
 	if err := P(&rec).Decode(b); err != nil {
 		return rec, &RecordError{t.f.file, index, err}
 	}
 	return rec, nil
+}
+
+func (t Table[T, P]) noRecord(r Reader, index uint32) error {
+	n, err := r.count(t.f)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s record %d: %w (it has %d records)", t.f.file, index, ErrNotFound, n)
 }
 
 // Scan calls fn for the records from..to-1 in physical order, reading them in
@@ -106,11 +115,15 @@ func (t Table[T, P]) Append(tx *Tx, rec T) (uint32, error) {
 	if n >= MaxTargets {
 		return 0, fmt.Errorf("%s: %w: it holds %d records", t.f.file, ErrCapacity, n)
 	}
-	b, err := t.encode(&rec)
+	p := P(&rec)
+	if err := t.check(p); err != nil {
+		return 0, err
+	}
+	b, err := tx.extend(t.f, t.f.size)
 	if err != nil {
 		return 0, err
 	}
-	tx.append(t.f, b)
+	p.Encode(b)
 	return n, nil
 }
 
@@ -121,25 +134,25 @@ func (t Table[T, P]) Put(tx *Tx, index uint32, rec T) error {
 		return err
 	}
 	if index >= n {
-		return fmt.Errorf("%s record %d: %w (it has %d records)", t.f.file, index, ErrNotFound, n)
+		return t.noRecord(tx, index)
 	}
-	b, err := t.encode(&rec)
-	if err != nil {
+	p := P(&rec)
+	if err := t.check(p); err != nil {
 		return err
-	}
-	return tx.replace(t.f, t.f.offset(index), b)
-}
-
-func (t Table[T, P]) encode(rec *T) ([]byte, error) {
-	p := P(rec)
-	if c, ok := any(p).(interface{ Check() error }); ok {
-		if err := c.Check(); err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", t.f.file, ErrInvalid, err)
-		}
 	}
 	b := make([]byte, t.f.size)
 	p.Encode(b)
-	return b, nil
+	return tx.replace(t.f, t.f.offset(index), b)
+}
+
+// check refuses a record that violates what it can show by itself.
+func (t Table[T, P]) check(p P) error {
+	if c, ok := any(p).(interface{ Check() error }); ok {
+		if err := c.Check(); err != nil {
+			return fmt.Errorf("%s: %w: %w", t.f.file, ErrInvalid, err)
+		}
+	}
+	return nil
 }
 
 // Payload is the access to one payload file.
@@ -154,7 +167,11 @@ func (p Payload) Append(tx *Tx, b []byte) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	tx.append(p.f, b)
+	to, err := tx.extend(p.f, len(b))
+	if err != nil {
+		return 0, err
+	}
+	copy(to, b)
 	return uint64(off), nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/writ-authority/writ/internal/vfs"
 )
@@ -12,103 +13,181 @@ import (
 // Nothing reaches a file before the whole batch is complete and its journal is
 // durable.
 type Tx struct {
-	view
+	before  Reader       // the state that the batch changes
 	writes  []*fileWrite // by family number, nil where nothing is written
 	undo    []undoEntry
 	prepare []func() error
 	after   []func()
+	// mutations is how many have succeeded.
+	mutations int
 }
 
 // fileWrite is what a batch changes in one file.
 type fileWrite struct {
-	old      int64            // length before the batch
-	appended []byte           // bytes behind the old length
-	replaced map[int64][]byte // complete after-images by offset, below the old length
+	old      int64         // length before the batch
+	count    uint32        // records before the batch
+	appended []byte        // bytes behind the old length
+	replaced []replacement // below the old length, each offset once
+	at       map[int64]int // positions in replaced, once they are many
+}
+
+// replacement is the complete after-image of a record.
+type replacement struct {
+	off   int64
+	image []byte
 }
 
 // undoEntry takes back one write of a mutation that failed, without touching
 // the mutations of the same batch before it.
 type undoEntry struct {
 	f      *family
-	off    int64
-	length int
+	off    int64  // -1: an append
+	length int    // of the appended bytes before it
 	image  []byte // what the overlay held at off; nil: nothing
 }
 
-func newTx(v view) *Tx {
-	return &Tx{view: v, writes: make([]*fileWrite, len(families))}
+func newTx(before Reader) *Tx {
+	return &Tx{before: before, writes: make([]*fileWrite, len(families))}
 }
 
-func (tx *Tx) write(f *family) (*fileWrite, error) {
-	if w := tx.writes[f.no]; w != nil {
-		return w, nil
-	}
-	old, err := tx.view.size(f)
-	if err != nil {
-		return nil, err
-	}
-	w := &fileWrite{old: old, replaced: map[int64][]byte{}}
-	tx.writes[f.no] = w
-	return w, nil
-}
-
-func (tx *Tx) size(f *family) (int64, error) {
-	if w := tx.writes[f.no]; w != nil {
-		return w.old + int64(len(w.appended)), nil
-	}
-	return tx.view.size(f)
-}
-
-func (tx *Tx) committed(f *family) (int64, error) { return tx.view.size(f) }
-
-func (tx *Tx) readAt(f *family, p []byte, off int64) error {
-	w := tx.writes[f.no]
-	if w == nil {
-		return tx.view.readAt(f, p, off)
-	}
-	end := off + int64(len(p))
-	if off >= w.old {
-		at := off - w.old
-		if end > w.old+int64(len(w.appended)) {
-			return corruptf("%s: read of %d bytes at %d is outside of the file", f.file, len(p), off)
+// find returns the after-image at off, or nil.
+func (w *fileWrite) find(off int64) *replacement {
+	if w.at != nil {
+		if i, ok := w.at[off]; ok {
+			return &w.replaced[i]
 		}
-		copy(p, w.appended[at:])
 		return nil
 	}
-	disk := p
-	if end > w.old {
-		disk = p[:w.old-off]
-		if end > w.old+int64(len(w.appended)) {
-			return corruptf("%s: read of %d bytes at %d is outside of the file", f.file, len(p), off)
-		}
-		copy(p[len(disk):], w.appended)
-	}
-	if len(w.replaced) > 0 && f.fixed {
-		if img, ok := w.replaced[off]; ok && len(img) == len(p) {
-			copy(p, img)
-			return nil
-		}
-	}
-	if err := tx.view.readAt(f, disk, off); err != nil {
-		return err
-	}
-	for at, img := range w.replaced {
-		if at >= off && at < off+int64(len(disk)) {
-			copy(disk[at-off:], img)
+	for i := range w.replaced {
+		if w.replaced[i].off == off {
+			return &w.replaced[i]
 		}
 	}
 	return nil
 }
 
-// append adds b behind the end of the file. The family's length was read by the
-// caller already, so that reading it again cannot fail.
-func (tx *Tx) append(f *family, b []byte) {
+// add remembers the first replacement at off.
+func (w *fileWrite) add(off int64, image []byte) {
+	const few = 16
+	w.replaced = append(w.replaced, replacement{off, image})
+	switch n := len(w.replaced); {
+	case w.at != nil:
+		w.at[off] = n - 1
+	case n > few:
+		w.at = make(map[int64]int, 2*n)
+		for i, r := range w.replaced {
+			w.at[r.off] = i
+		}
+	}
+}
+
+// drop forgets the replacement that was added last.
+func (w *fileWrite) drop() {
+	last := len(w.replaced) - 1
+	delete(w.at, w.replaced[last].off)
+	w.replaced = w.replaced[:last]
+}
+
+func (w *fileWrite) changes() bool { return w != nil && (len(w.appended) > 0 || len(w.replaced) > 0) }
+
+func (w *fileWrite) size() int64 { return w.old + int64(len(w.appended)) }
+
+func (tx *Tx) write(f *family) (*fileWrite, error) {
+	if w := tx.writes[f.no]; w != nil {
+		return w, nil
+	}
+	if img, ok := tx.before.(*image); ok {
+		if _, err := img.file(f); err != nil { // before the disk has other bytes
+			return nil, err
+		}
+	}
+	old, err := tx.before.size(f)
+	if err != nil {
+		return nil, err
+	}
+	w := &fileWrite{old: old}
+	if f.fixed {
+		if w.count, err = tx.before.count(f); err != nil {
+			return nil, err
+		}
+	}
+	tx.writes[f.no] = w
+	return w, nil
+}
+
+func (tx *Tx) root() *Root  { return tx.before.root() }
+func (tx *Tx) base() Reader { return tx.before }
+
+func (tx *Tx) size(f *family) (int64, error) {
+	if w := tx.writes[f.no]; w != nil {
+		return w.size(), nil
+	}
+	return tx.before.size(f)
+}
+
+func (tx *Tx) count(f *family) (uint32, error) {
+	if w := tx.writes[f.no]; w != nil {
+		return f.count(w.size())
+	}
+	return tx.before.count(f)
+}
+
+func (tx *Tx) record(f *family, i uint32) ([]byte, error) {
+	w := tx.writes[f.no]
+	if w == nil {
+		return tx.before.record(f, i)
+	}
+	if i < w.count {
+		if r := w.find(f.offset(i)); r != nil {
+			return r.image, nil
+		}
+		return tx.before.record(f, i)
+	}
+	at := f.offset(i) - w.old
+	if end := at + int64(f.size); end <= int64(len(w.appended)) {
+		return w.appended[at:end:end], nil
+	}
+	return nil, nil
+}
+
+func (tx *Tx) readAt(f *family, p []byte, off int64) error {
+	w := tx.writes[f.no]
+	if w == nil {
+		return tx.before.readAt(f, p, off)
+	}
+	if off+int64(len(p)) > w.size() {
+		return outside(f, len(p), off)
+	}
+	if off >= w.old {
+		copy(p, w.appended[off-w.old:])
+		return nil
+	}
+	below := p
+	if left := w.old - off; int64(len(p)) > left {
+		below = p[:left]
+		copy(p[left:], w.appended)
+	}
+	if err := tx.before.readAt(f, below, off); err != nil {
+		return err
+	}
+	for _, r := range w.replaced {
+		if r.off >= off && r.off < off+int64(len(below)) {
+			copy(below[r.off-off:], r.image)
+		}
+	}
+	return nil
+}
+
+// extend makes room for n bytes behind the end of the file and returns it.
+func (tx *Tx) extend(f *family, n int) ([]byte, error) {
 	w, err := tx.write(f)
 	if err != nil {
-		panic("bindb: append before the length was read: " + err.Error())
+		return nil, err
 	}
-	tx.undo = append(tx.undo, undoEntry{f: f, off: -1, length: len(w.appended)})
-	w.appended = append(w.appended, b...)
+	at := len(w.appended)
+	tx.undo = append(tx.undo, undoEntry{f: f, off: -1, length: at})
+	w.appended = slices.Grow(w.appended, n)[:at+n]
+	return w.appended[at:], nil
 }
 
 func (tx *Tx) replace(f *family, off int64, img []byte) error {
@@ -116,15 +195,17 @@ func (tx *Tx) replace(f *family, off int64, img []byte) error {
 	if err != nil {
 		return err
 	}
+	u := undoEntry{f: f, off: off}
 	if off >= w.old {
-		at := off - w.old
-		before := append([]byte(nil), w.appended[at:at+int64(len(img))]...)
-		tx.undo = append(tx.undo, undoEntry{f: f, off: off, length: len(w.appended), image: before})
-		copy(w.appended[at:], img)
-		return nil
+		to := w.appended[off-w.old:][:len(img)]
+		u.image = slices.Clone(to)
+		copy(to, img)
+	} else if r := w.find(off); r != nil {
+		u.image, r.image = r.image, img
+	} else {
+		w.add(off, img)
 	}
-	tx.undo = append(tx.undo, undoEntry{f: f, off: off, length: len(w.appended), image: w.replaced[off]})
-	w.replaced[off] = img
+	tx.undo = append(tx.undo, u)
 	return nil
 }
 
@@ -146,9 +227,9 @@ func (tx *Tx) rollback(s savepoint) {
 		case u.off >= w.old:
 			copy(w.appended[u.off-w.old:], u.image)
 		case u.image == nil:
-			delete(w.replaced, u.off)
+			w.drop()
 		default:
-			w.replaced[u.off] = u.image
+			w.find(u.off).image = u.image
 		}
 	}
 	tx.undo = tx.undo[:s.undo]
@@ -158,8 +239,19 @@ func (tx *Tx) rollback(s savepoint) {
 
 // Prepare registers work that must be durable before the first record of the
 // batch is written, such as a lease entry. It runs once, after all mutations of
-// the batch have succeeded; if it fails, nothing of the batch is written.
+// the batch have succeeded, while the journal becomes durable; if it fails,
+// nothing of the batch is written.
 func (tx *Tx) Prepare(fn func() error) { tx.prepare = append(tx.prepare, fn) }
+
+// runPrepare runs the hooks up to the first that fails.
+func (tx *Tx) runPrepare() error {
+	for _, fn := range tx.prepare {
+		if err := fn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // After registers work that runs once the batch is durable, still under the
 // lock.
@@ -167,7 +259,7 @@ func (tx *Tx) After(fn func()) { tx.after = append(tx.after, fn) }
 
 func (tx *Tx) dirty() bool {
 	for _, w := range tx.writes {
-		if w != nil && (len(w.appended) > 0 || len(w.replaced) > 0) {
+		if w.changes() {
 			return true
 		}
 	}
@@ -192,15 +284,16 @@ type view struct {
 	sizes []int64 // by family number; -1: not read yet
 }
 
-func (r *Root) newView() view {
-	v := view{r: r, sizes: make([]int64, len(families))}
+func (r *Root) newView() *view {
+	v := &view{r: r, sizes: make([]int64, len(families))}
 	for i := range v.sizes {
 		v.sizes[i] = -1
 	}
 	return v
 }
 
-func (v *view) root() *Root { return v.r }
+func (v *view) root() *Root  { return v.r }
+func (v *view) base() Reader { return v }
 
 func (v *view) size(f *family) (int64, error) {
 	if n := v.sizes[f.no]; n >= 0 {
@@ -215,13 +308,28 @@ func (v *view) size(f *family) (int64, error) {
 		return 0, err
 	}
 	if n < HeaderSize {
-		return 0, corruptf("%s is %d bytes long, shorter than its %d byte header", f.file, n, HeaderSize)
+		return 0, shortFile(f, n)
 	}
 	v.sizes[f.no] = n
 	return n, nil
 }
 
-func (v *view) committed(f *family) (int64, error) { return v.size(f) }
+func (v *view) count(f *family) (uint32, error) {
+	n, err := v.size(f)
+	if err != nil {
+		return 0, err
+	}
+	return f.count(n)
+}
+
+func (v *view) record(f *family, i uint32) ([]byte, error) {
+	n, err := v.count(f)
+	if err != nil || i >= n {
+		return nil, err
+	}
+	b := make([]byte, f.size)
+	return b, v.readAt(f, b, f.offset(i))
+}
 
 func (v *view) readAt(f *family, p []byte, off int64) error {
 	file, err := v.r.file(f)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -25,7 +26,12 @@ type pending struct {
 	panicked string // value and stack of a panic in fn
 	gone     bool   // fn ended the goroutine that ran it
 	answered bool
-	done     chan struct{}
+	leads    bool          // its caller applies the next batch; queueMu guards it
+	wake     chan struct{} // sent to once: it was answered, or its caller leads
+}
+
+func newPending(ctx context.Context, fn func(*Tx) error) *pending {
+	return &pending{ctx: ctx, fn: fn, wake: make(chan struct{}, 1)}
 }
 
 // errAbandoned is the answer to mutations whose function, or a hook of whose
@@ -41,40 +47,91 @@ var errAbandoned = errors.New("the goroutine that was committing this mutation h
 // When ctx ends before fn has run, nothing was changed. After ErrReadOnly the
 // root refuses all writes.
 func (r *Root) Update(ctx context.Context, fn func(*Tx) error) error {
-	p := &pending{ctx: ctx, fn: fn, done: make(chan struct{})}
+	p := newPending(ctx, fn)
 	r.queueMu.Lock()
 	r.queue = append(r.queue, p)
+	p.leads = !r.led
+	r.led = true
+	leads := p.leads
 	r.queueMu.Unlock()
-	ended := ctx.Done()
-	for {
+	if !leads {
 		select {
-		case <-p.done:
-			return p.answer()
-		case <-ended:
+		case <-p.wake:
+		case <-ctx.Done():
 			if r.withdraw(p) {
 				return ctx.Err()
 			}
-			ended = nil // somebody is at it, so the answer is not known yet
-		case r.leader <- struct{}{}:
-			r.leadFor(p)
+			<-p.wake // somebody is at it, so the answer is not known yet
+		}
+		if p.answered {
+			return p.answer()
+		}
+	}
+	return r.leadFor(p)
+}
+
+// leadFor applies the batch that begins with p and leaves the next one to the
+// caller who has waited longest then.
+func (r *Root) leadFor(p *pending) error {
+	defer func() {
+		if !p.answered { // nor will be: this goroutine gives up or ends
+			r.remove(p)
+		}
+		r.handOver()
+	}()
+	select {
+	case r.leader <- struct{}{}:
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	}
+	defer func() { <-r.leader }()
+	r.gather()
+	r.lead(p.ctx)
+	return p.answer()
+}
+
+// handOver lets the first one in the queue lead.
+func (r *Root) handOver() {
+	r.queueMu.Lock()
+	defer r.queueMu.Unlock()
+	if r.led = len(r.queue) > 0; r.led {
+		r.queue[0].leads = true
+		r.queue[0].wake <- struct{}{}
+	}
+}
+
+// gather waits for the callers that the last batch has answered, as long as they
+// keep coming: most have something new, and a batch costs the same syncs with
+// them as without. The leader token is held.
+func (r *Root) gather() {
+	const patience = 3 // turns of all other goroutines in which nobody came
+	waiting := 0
+	for idle := 0; waiting < r.answered && idle < patience; idle++ {
+		runtime.Gosched()
+		r.queueMu.Lock()
+		n := len(r.queue)
+		r.queueMu.Unlock()
+		if n > waiting {
+			waiting, idle = n, -1
 		}
 	}
 }
 
-// leadFor applies one batch, unless p was answered before the token was had.
-func (r *Root) leadFor(p *pending) {
-	defer func() { <-r.leader }()
-	select {
-	case <-p.done:
-	default:
-		r.lead(p.ctx)
-	}
-}
-
-// withdraw takes p out of the queue and reports whether it was still there.
+// withdraw takes p out of the queue and reports whether it was still there, not
+// chosen to lead.
 func (r *Root) withdraw(p *pending) bool {
 	r.queueMu.Lock()
 	defer r.queueMu.Unlock()
+	return !p.leads && r.removeLocked(p)
+}
+
+func (r *Root) remove(p *pending) {
+	r.queueMu.Lock()
+	defer r.queueMu.Unlock()
+	r.removeLocked(p)
+}
+
+func (r *Root) removeLocked(p *pending) bool {
 	i := slices.Index(r.queue, p)
 	if i < 0 {
 		return false
@@ -90,6 +147,7 @@ func (r *Root) lead(ctx context.Context) {
 	batch := slices.Clone(r.queue[:n])
 	r.queue = slices.Delete(r.queue, 0, n)
 	r.queueMu.Unlock()
+	r.answered = n
 	if n == 0 {
 		return
 	}
@@ -146,7 +204,7 @@ func (p *pending) finish(err error) {
 		p.err = err
 	}
 	p.answered = true
-	close(p.done)
+	p.wake <- struct{}{}
 }
 
 // answer returns the result of a mutation to its caller.
@@ -183,6 +241,9 @@ func (r *Root) exclusive(ctx context.Context, fn func() error) error {
 	if err := r.refused(); err != nil {
 		return err
 	}
+	if r.image.Load() != nil {
+		return fn() // the locks are held all the time
+	}
 	r.rw.Lock()
 	defer r.rw.Unlock()
 	locks, err := r.lock(ctx, vfs.Exclusive)
@@ -196,10 +257,19 @@ func (r *Root) exclusive(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
+// latest reads the committed state. The leader token is held, and so are the
+// locks.
+func (r *Root) latest() Reader {
+	if img := r.image.Load(); img != nil {
+		return img
+	}
+	return r.newView()
+}
+
 // apply runs the mutations of a batch, as many as one journal can hold, and
 // returns how many it took.
 func (r *Root) apply(batch []*pending) (tx *Tx, took int) {
-	tx = newTx(r.newView())
+	tx = newTx(r.latest())
 	for i, p := range batch {
 		if p.err = p.ctx.Err(); p.err != nil {
 			continue
@@ -207,6 +277,9 @@ func (r *Root) apply(batch []*pending) (tx *Tx, took int) {
 		s := tx.save()
 		p.run(tx)
 		if tx.journalSize() <= r.maxJournal {
+			if p.err == nil && p.panicked == "" {
+				tx.mutations++
+			}
 			continue
 		}
 		tx.rollback(s)
@@ -236,7 +309,7 @@ func (r *Root) Exclusive(ctx context.Context, fn func(*Session) error) error {
 
 // Update commits fn's writes as one batch.
 func (s *Session) Update(ctx context.Context, fn func(*Tx) error) error {
-	p := &pending{ctx: ctx, fn: fn}
+	p := newPending(ctx, fn)
 	tx, _ := s.r.apply([]*pending{p})
 	if err := p.answer(); err != nil {
 		return err
@@ -249,8 +322,7 @@ func (s *Session) Writable() error { return s.r.refused() }
 
 // View reads under the session's lock.
 func (s *Session) View(fn func(Reader) error) error {
-	v := s.r.newView()
-	return fn(&v)
+	return fn(s.r.latest())
 }
 
 // commit makes the batch durable: the journal, then stage after stage. When it
@@ -269,37 +341,28 @@ func (r *Root) commit(tx *Tx) error {
 }
 
 func (r *Root) commitWrites(tx *Tx) error {
-	var j *journal
-	var sums *sumChange
-	var encoded []byte
-	if tx.dirty() {
-		var err error
-		if j, err = newJournal(tx, r.batch+1); err != nil {
-			return err
-		}
-		for _, jf := range j.files {
-			if err := r.writable(jf.f); err != nil {
-				return err
-			}
-		}
-		if sums, err = r.sumBatch(tx, j); err != nil {
-			return err
-		}
-		encoded = j.encode()
+	if !tx.dirty() {
+		return tx.runPrepare()
 	}
-	for _, fn := range tx.prepare {
-		if err := fn(); err != nil {
-			return err
-		}
-	}
-	if j == nil {
-		return nil
-	}
-	if err := r.writeJournal(j, encoded); err != nil {
+	j, err := newJournal(tx, r.batch+1)
+	if err != nil {
 		return err
 	}
-	r.batch = j.batch
-	r.wrote = true
+	for _, jf := range j.files {
+		if err := r.writable(jf.f); err != nil {
+			return err
+		}
+	}
+	sums, err := r.sumBatch(tx, j)
+	if err != nil {
+		return err
+	}
+	if err := r.begin(tx, j); err != nil {
+		if r.batch == j.batch {
+			sums.skip(r.batch)
+		}
+		return err
+	}
 	for st := range stageCount {
 		synced, err := r.writeStage(tx, j, st)
 		if err == nil {
@@ -320,7 +383,48 @@ func (r *Root) commitWrites(tx *Tx) error {
 	}
 	r.settled()
 	sums.apply(r.batch)
+	r.publish(tx, j)
+	r.stats.batches.Add(1)
+	r.stats.mutations.Add(uint64(tx.mutations))
 	return nil
+}
+
+// begin makes the journal durable and runs the hooks of the batch at the same
+// time. When it fails, no file has been touched.
+func (r *Root) begin(tx *Tx, j *journal) (err error) {
+	r.encoded = j.encode(r.encoded[:0])
+	if len(tx.prepare) == 0 {
+		if err := r.writeJournal(j, r.encoded); err != nil {
+			return err
+		}
+		r.batch, r.wrote = j.batch, true
+		return nil
+	}
+	var journal error
+	var wg sync.WaitGroup
+	wg.Go(func() { journal = r.writeJournal(j, r.encoded) })
+	prepared := false
+	defer func() { // also when a hook panics
+		wg.Wait()
+		err = errors.Join(err, journal)
+		if journal != nil {
+			return
+		}
+		r.batch, r.wrote = j.batch, true
+		if !prepared {
+			r.settled()
+		}
+	}()
+	err = tx.runPrepare()
+	prepared = err == nil
+	return err
+}
+
+// publish shows a durable batch to the readers of an owned root.
+func (r *Root) publish(tx *Tx, j *journal) {
+	if img := r.image.Load(); img != nil {
+		r.image.Store(img.with(tx, j))
+	}
 }
 
 // settled leaves word that there is nothing to recover. Where that fails, this
@@ -367,27 +471,31 @@ func (r *Root) fail(j *journal, cause error, touched bool) error {
 // itself failed.
 func (r *Root) writeJournal(j *journal, encoded []byte) error {
 	path := r.journalPath()
-	info, err := r.FS.Lstat(path)
-	gone := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !gone {
+	if err := r.findJournal(path); err != nil {
 		return err
 	}
-	if gone || r.journal == nil || info.ID != r.journalID {
-		if err := r.openJournal(path); err != nil {
+	// Within its length the file is overwritten in place, which the disk can do
+	// without changing where it lies; so it grows in large steps.
+	if n := int64(len(encoded)); n > r.journalSize {
+		n = (n + journalStep - 1) / journalStep * journalStep
+		encoded = append(encoded, make([]byte, n-int64(len(encoded)))...)
+	}
+	if !r.unsealed || r.image.Load() == nil { // the owner is alone in sealing
+		broken, err := r.breakSeal()
+		if err != nil {
 			return err
 		}
-	}
-	broken, err := r.breakSeal()
-	if err != nil {
-		return err
+		r.sealOwed = r.sealOwed || broken
 	}
 	if _, err := r.journal.WriteAt(encoded, 0); err != nil {
 		// The old journal may be half overwritten now; it describes a batch
 		// that is settled, and a torn journal means exactly that.
 		return err
 	}
-	if r.journalNamed && !broken {
-		if err := r.journal.Sync(); err != nil {
+	r.journalSize = max(r.journalSize, int64(len(encoded)))
+	r.stats.bytes.Add(uint64(len(encoded)))
+	if r.journalNamed && !r.sealOwed {
+		if err := r.syncAll([]vfs.File{r.journal}); err != nil {
 			return r.fail(j, err, false)
 		}
 		return nil
@@ -396,12 +504,29 @@ func (r *Root) writeJournal(j *journal, encoded []byte) error {
 	var dirErr, sealErr error
 	wg.Go(func() { dirErr = r.FS.SyncDir(filepath.Dir(path)) })
 	wg.Go(func() { sealErr = r.syncSeal() })
-	err = r.journal.Sync()
+	r.stats.syncs.Add(2)
+	err := r.syncAll([]vfs.File{r.journal})
 	wg.Wait()
 	if err = errors.Join(err, dirErr, sealErr); err != nil {
 		return r.fail(j, err, false)
 	}
-	r.journalNamed = true
+	r.journalNamed, r.sealOwed, r.unsealed = true, false, true
+	return nil
+}
+
+// findJournal makes sure that r.journal is the file that recovery would read.
+func (r *Root) findJournal(path string) error {
+	if r.journal != nil && r.image.Load() != nil {
+		return nil // nobody else takes it away from the owner
+	}
+	info, err := r.FS.Lstat(path)
+	gone := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !gone {
+		return err
+	}
+	if gone || r.journal == nil || info.ID != r.journalID {
+		return r.openJournal(path)
+	}
 	return nil
 }
 
@@ -422,10 +547,14 @@ func (r *Root) openJournal(path string) error {
 		return err
 	}
 	id, err := f.ID()
+	var size int64
+	if err == nil {
+		size, err = f.Size()
+	}
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	r.journal, r.journalID, r.journalNamed, r.known = f, id, false, 0
+	r.journal, r.journalID, r.journalSize, r.journalNamed, r.known = f, id, size, false, 0
 	return nil
 }
 
@@ -433,6 +562,7 @@ func (r *Root) openJournal(path string) error {
 // the failure came from the sync.
 func (r *Root) writeStage(tx *Tx, j *journal, st stage) (synced bool, err error) {
 	var dirty []vfs.File
+	written := 0
 	for _, jf := range j.files {
 		f, w := jf.f, tx.writes[jf.f.no]
 		appends := f.append == st && len(w.appended) > 0
@@ -448,12 +578,14 @@ func (r *Root) writeStage(tx *Tx, j *journal, st stage) (synced bool, err error)
 			if _, err := file.WriteAt(w.appended, w.old); err != nil {
 				return false, err
 			}
+			written += len(w.appended)
 		}
 		if replaces {
 			for _, img := range jf.images {
 				if _, err := file.WriteAt(img.after, img.off); err != nil {
 					return false, err
 				}
+				written += len(img.after)
 			}
 		}
 		dirty = append(dirty, file)
@@ -461,5 +593,6 @@ func (r *Root) writeStage(tx *Tx, j *journal, st stage) (synced bool, err error)
 	if len(dirty) == 0 {
 		return false, nil
 	}
-	return true, syncAll(dirty)
+	r.stats.bytes.Add(uint64(written))
+	return true, r.syncAll(dirty)
 }

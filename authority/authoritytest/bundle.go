@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -58,6 +59,18 @@ func (r *Random) Read(p []byte) (int, error) {
 	return r.src.Read(p)
 }
 
+// Owned makes Setup give authorities that their process owns. The tests of package
+// authority run in both modes.
+var Owned = os.Getenv("WRIT_TEST_OWN") != ""
+
+// Shared skips a test about several processes at one authority.
+func Shared(t testing.TB) {
+	t.Helper()
+	if Owned {
+		t.Skip("an owned authority is not shared")
+	}
+}
+
 // Bundle is a small authority with one user Repository.
 type Bundle struct {
 	TB        testing.TB
@@ -74,6 +87,7 @@ func Setup(t testing.TB) *Bundle {
 	clock := NewClock()
 	b := &Bundle{TB: t, Clock: clock, Options: authority.Options{
 		Dir: t.TempDir(), Clock: clock.Now, Random: NewRandom(1), LockWait: 10 * time.Second,
+		Own: Owned,
 	}}
 	var err error
 	if b.Authority, err = authority.Create(context.Background(), b.Options, "widgets", authority.DefaultFlags); err != nil {
@@ -113,6 +127,7 @@ func (b *Bundle) Reopen() {
 // Second opens the authority once more, as another process would.
 func (b *Bundle) Second() *authority.Repository {
 	b.TB.Helper()
+	Shared(b.TB)
 	a, err := authority.Open(context.Background(), b.Options)
 	if err != nil {
 		b.TB.Fatal(err)

@@ -11,10 +11,10 @@ import (
 	"flag"
 	"fmt"
 	"hash/maphash"
+	"io/fs"
 	"os"
 	"path"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,7 +77,14 @@ type ack struct {
 	op     int // operations of the disk by then
 	now    time.Time
 	state  uint64
-	leases []authority.Lease // that are live
+	live   map[uint32]held   // Jobs that somebody holds
+	leases []authority.Lease // those of them whose tokens are known
+}
+
+// held is what everybody may know of a lease.
+type held struct {
+	attempt uint16
+	expires record.Seconds
 }
 
 // history is a recorded run and what came of its disk states.
@@ -92,6 +99,7 @@ type history struct {
 	outcomes  map[uint64]uint64 // state after recovery, by fingerprint before it
 	recovered map[settled]bool
 	depth     int // power cuts before this run
+	sample    int // of so many disk states one gets a second power cut
 }
 
 // settled is a disk after recovery, together with the ack that it is compared to.
@@ -101,7 +109,7 @@ type settled struct {
 }
 
 func newHistory(t testing.TB, name string, w *world) *history {
-	h := &history{t: t, name: name, w: w, outcomes: map[uint64]uint64{}, recovered: map[settled]bool{}}
+	h := &history{t: t, name: name, w: w, sample: 2000, outcomes: map[uint64]uint64{}, recovered: map[settled]bool{}}
 	h.window = h.around
 	return h
 }
@@ -110,43 +118,68 @@ func newHistory(t testing.TB, name string, w *world) *history {
 func begin(t testing.TB, name string, w *world) *history {
 	t.Helper()
 	h := newHistory(t, name, w)
-	w.sim.Capture()
-	h.first = w.sim.OpCount()
-	h.ack("setup")
+	h.begin()
 	return h
+}
+
+// begin forgets the history so far; the power is cut from now on only.
+func (h *history) begin() {
+	h.t.Helper()
+	h.w.sim.Capture()
+	h.first = h.w.sim.OpCount()
+	h.acks = nil
+	h.ack("setup")
 }
 
 func (h *history) ack(verb string) {
 	h.t.Helper()
 	a := ack{verb: verb, op: h.w.sim.OpCount(), now: h.w.clock.Now(), state: stateOf(h.w.sim)}
-	err := h.w.r.View(context.Background(), func(v *authority.View) error {
-		for _, l := range h.w.leases {
-			job, err := v.Job(l.Job)
-			if err != nil {
-				return err
-			}
-			if now, live, err := v.LeaseOf(&job, record.Seconds(a.now.Unix())); err != nil {
-				return err
-			} else if live && now.Attempt == l.Attempt {
-				a.leases = append(a.leases, l)
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	var err error
+	if a.live, err = h.w.held(); err != nil {
 		h.t.Fatalf("%s after %s: %v", h.name, verb, err)
+	}
+	for _, l := range h.w.leases {
+		if a.live[l.Job].attempt == l.Attempt {
+			a.leases = append(a.leases, l)
+		}
 	}
 	h.acks = append(h.acks, a)
 }
 
-// do runs a verb and notes what its caller is told.
-func (h *history) do(v verb) error {
+// held lists the Jobs that somebody holds now.
+func (w *world) held() (map[uint32]held, error) {
+	live := map[uint32]held{}
+	err := w.r.View(context.Background(), func(v *authority.View) error {
+		n, err := bindb.WorkerJobs.Count(v)
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			job, err := v.Job(i)
+			if err != nil {
+				return err
+			}
+			l, ok, err := v.LeaseOf(&job, record.Seconds(w.clock.Now().Unix()))
+			if err != nil {
+				return err
+			}
+			if ok {
+				live[i] = held{l.Attempt, l.ExpiresAt}
+			}
+		}
+		return nil
+	})
+	return live, err
+}
+
+// do runs one atomic step and notes what its caller is told.
+func (h *history) do(name string, step func(w *world) error) error {
 	h.t.Helper()
-	err := v.do(h.w)
+	err := step(h.w)
 	if err != nil && !refused(err) {
-		h.t.Fatalf("%s: %s: %v", h.name, v.name, err)
+		h.t.Fatalf("%s: %s: %v", h.name, name, err)
 	}
-	h.ack(v.name)
+	h.ack(name)
 	return err
 }
 
@@ -218,12 +251,9 @@ func (h *history) crashEverywhere(p vfs.Policy) {
 	}
 }
 
-// One disk state of so many gets a second power cut, the first one early enough for
-// short histories to have one.
-const (
-	sample = 2000
-	early  = 60
-)
+// early is the number of the first disk state that gets a second power cut, small
+// enough for short histories to have one.
+const early = 20
 
 // recover opens a disk and compares it with what was acknowledged.
 func (h *history) recover(disk *vfs.Sim, fingerprint uint64, lo, hi int) {
@@ -232,9 +262,14 @@ func (h *history) recover(disk *vfs.Sim, fingerprint uint64, lo, hi int) {
 	origin := func() string {
 		return fmt.Sprintf("%s, in %s (acknowledged: %s), %s", h.name, h.acks[hi].verb, h.acks[lo].verb, disk.Origin())
 	}
-	again := h.depth == 0 && len(h.outcomes)%sample == early
+	again := h.depth == 0 && len(h.outcomes)%h.sample == early
 	if again {
 		disk.Capture() // it is new, so that it has no operations yet
+	}
+	if stateOf(disk) == 0 && h.match(0, lo, hi) >= 0 {
+		h.outcomes[fingerprint] = 0
+		h.nothing(w, origin)
+		return
 	}
 	if err := w.open(); err != nil {
 		h.t.Fatalf("%s: %v", origin(), err)
@@ -257,11 +292,41 @@ func (h *history) recover(disk *vfs.Sim, fingerprint uint64, lo, hi int) {
 			}
 			return
 		}
-		if err := w.sound(false); err != nil {
+		if err := w.marked(); err != nil {
 			h.t.Fatalf("%s: %v", origin(), err)
 		}
 	}
 	// Nothing is closed: whoever has looked dies with the disk.
+}
+
+// nothing expects no authority, in whose place one can be made.
+func (h *history) nothing(w *world, origin func() string) {
+	h.t.Helper()
+	if err := w.open(); !errors.Is(err, authority.ErrNoAuthority) {
+		h.t.Fatalf("%s: without active.json an open says: %v", origin(), err)
+	}
+	if tally.recovered.Add(1)%16 > 0 {
+		return
+	}
+	if err := w.create(); err != nil {
+		h.t.Fatalf("%s: %v", origin(), err)
+	}
+	if err := w.sound(true); err != nil {
+		h.t.Fatalf("%s: %v", origin(), err)
+	}
+}
+
+// marked validates what the open had a mark to rely on for; it has validated all
+// of the rest.
+func (w *world) marked() error {
+	marks, err := w.sim.ReadDir(path.Join(dataDir, "runtime/mark"))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(marks) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return w.sound(false)
 }
 
 // thorough is how many recovered disks share one that is worked with.
@@ -297,9 +362,9 @@ func (h *history) goOn(w *world, want ack, origin func() string) (next ack) {
 		}
 	}
 	must(w.sound(true))
-	must(w.leasesAre(want.leases))
+	must(w.leasesAre(want))
 	must(named("OpenTask").do(w))
-	next = ack{verb: "OpenTask after recovery", op: w.sim.OpCount(), now: want.now, state: stateOf(w.sim), leases: want.leases}
+	next = ack{verb: "OpenTask after recovery", op: w.sim.OpCount(), now: want.now, state: stateOf(w.sim), live: want.live, leases: want.leases}
 	must(w.a.Close())
 	must(w.open())
 	must(w.sound(false))
@@ -337,11 +402,26 @@ func (w *world) sound(all bool) error {
 	return nil
 }
 
-// leasesAre tries each lease that was acknowledged, which must hold its Job, and
-// each Job that is queued, which must be free.
-func (w *world) leasesAre(want []authority.Lease) error {
-	err := w.update(func(tx *authority.Tx) error {
-		for _, l := range want {
+// leasesAre compares the leases with those that were acknowledged, uses those whose
+// tokens are known, and sees that each Job that is queued can be had. A heartbeat
+// that was not acknowledged may have made a lease longer.
+func (w *world) leasesAre(want ack) error {
+	got, err := w.held()
+	if err != nil {
+		return err
+	}
+	for job, l := range want.live {
+		if got[job].attempt != l.attempt || got[job].expires < l.expires {
+			return fmt.Errorf("the lease of job %d is %+v, acknowledged: %+v", job, got[job], l)
+		}
+	}
+	for job, l := range got {
+		if _, ok := want.live[job]; !ok {
+			return fmt.Errorf("job %d has the lease %+v, but nobody was given one", job, l)
+		}
+	}
+	err = w.update(func(tx *authority.Tx) error {
+		for _, l := range want.leases {
 			if _, err := tx.Heartbeat(l); err != nil {
 				return err
 			}
@@ -354,12 +434,6 @@ func (w *world) leasesAre(want []authority.Lease) error {
 			j, err := tx.Job(i)
 			if err != nil {
 				return err
-			}
-			held := slices.ContainsFunc(want, func(l authority.Lease) bool { return l.Job == i })
-			if _, live, err := tx.LeaseOf(&j, tx.Now()); err != nil {
-				return err
-			} else if live != held {
-				return fmt.Errorf("the lease of job %d is live: %t, acknowledged: %t", i, live, held)
 			}
 			if j.State == record.JobStateQueued && j.AvailableAt <= tx.Now() {
 				if _, err := tx.Claim(i, authority.RequestID{}); err != nil {

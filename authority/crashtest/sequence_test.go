@@ -15,11 +15,13 @@ func TestEveryVerb(t *testing.T) {
 			t.Run(m.name+"/"+v.name, func(t *testing.T) {
 				t.Parallel()
 				w := setup(t, m, 1)
-				if err := w.prepare(v); err != nil {
+				do, err := w.ready(v)
+				if err != nil {
 					t.Fatal(err)
 				}
 				h := begin(t, v.name, w)
-				if err := h.do(v); err != nil {
+				h.sample = 300
+				if err := h.do(v.name, do); err != nil {
 					t.Fatalf("%s: %v", v.name, err)
 				}
 				p := policy
@@ -57,17 +59,31 @@ func sequence(t *testing.T, seed uint64) {
 	w := setup(t, m, seed)
 	w.rng = rng
 	// Some of it lies behind the recording, so that there is something to lose.
-	for range rng.IntN(30) {
-		if err := verbs[rng.IntN(len(verbs))].do(w); err != nil && !refused(err) {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
+	h := newHistory(t, fmt.Sprintf("sequence %d, %s", seed, m.name), w)
+	for range rng.IntN(20) {
+		h.step(verbs[rng.IntN(len(verbs))])
 	}
-	h := begin(t, fmt.Sprintf("sequence %d, %s", seed, m.name), w)
+	h.begin()
 	for range 3 + rng.IntN(6) {
-		_ = h.do(verbs[rng.IntN(len(verbs))]) // which may be refused here
+		h.step(verbs[rng.IntN(len(verbs))])
 	}
 	h.crashEverywhere(policy)
 	w.close(t)
+}
+
+// step does a verb, which may be refused, with what it needs.
+func (h *history) step(v verb) {
+	do := v.do
+	if v.stage != nil {
+		err := h.do("what is needed for "+v.name, func(w *world) (err error) {
+			do, err = v.stage(w)
+			return err
+		})
+		if err != nil {
+			return
+		}
+	}
+	_ = h.do(v.name, do) // which has failed the test unless it was refused
 }
 
 func (w *world) close(t testing.TB) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"sync"
 	"testing"
 	"time"
@@ -50,13 +51,17 @@ func newWorld(sim *vfs.Sim, m mode, seed uint64) *world {
 	return w
 }
 
-// fresh is a disk with an authority in which nothing was done.
+// fresh is a disk with an authority in which nothing was done. It has no marks of a
+// clean stop, so that everything is validated when it is opened.
 var fresh = sync.OnceValue(func() *vfs.Sim {
 	w := newWorld(vfs.NewSim(), modes[0], 0)
 	if err := w.create(); err != nil {
 		panic(err)
 	}
 	if err := w.a.Close(); err != nil {
+		panic(err)
+	}
+	if err := w.sim.RemoveAll(path.Join(dataDir, "runtime/mark")); err != nil {
 		panic(err)
 	}
 	return w.sim
@@ -104,6 +109,8 @@ type verb struct {
 	name  string
 	after []string // what must have been done for it to succeed
 	do    func(w *world) error
+	// stage does in one step what the verb needs and returns it; do is nil then.
+	stage func(w *world) (do func(w *world) error, err error)
 }
 
 // pick chooses among n records: the newest one, or a random one, most often
@@ -138,7 +145,7 @@ func (w *world) text(what string) string {
 
 // inTx makes a verb of a function that runs in one transaction.
 func inTx(name string, after []string, fn func(w *world, tx *authority.Tx) error) verb {
-	return verb{name, after, func(w *world) error {
+	return verb{name: name, after: after, do: func(w *world) error {
 		return w.update(func(tx *authority.Tx) error { return fn(w, tx) })
 	}}
 }
@@ -250,8 +257,26 @@ func endLand(end func(tx *authority.Tx, l *authority.Land) error) func(*world, *
 	}
 }
 
-// verbs is everything that can be asked of an authority.
-var verbs = []verb{
+// onGears makes a verb of a function that is about the newest Repository, which is
+// none that other verbs work on.
+func onGears(name string, after []string, fn func(a *authority.Authority, index uint32) error) verb {
+	return verb{name: name, after: append([]string{"AddRepository"}, after...), do: func(w *world) error {
+		list, err := w.a.Repositories(context.Background())
+		if err != nil {
+			return err
+		}
+		index := uint32(len(list) - 1)
+		if index == authority.FirstRepository {
+			return fmt.Errorf("%w: there is one Repository only", authority.ErrState)
+		}
+		return fn(w.a, index)
+	}}
+}
+
+// verbs is everything that can be asked of an authority: the verbs of a
+// transaction as authoritytest stages them, and again with any records that
+// happen to be there; and what is beyond one Repository.
+var verbs = append(tableVerbs(), []verb{
 	inTx("OpenTask", nil, func(w *world, tx *authority.Tx) error {
 		_, err := tx.OpenTask(w.text("Task"), w.text("Intent"))
 		return err
@@ -330,7 +355,7 @@ var verbs = []verb{
 		_, _, err := tx.EnqueueCI(p)
 		return err
 	}),
-	{"Claim", []string{"EnqueueCI"}, claim},
+	{name: "Claim", after: []string{"EnqueueCI"}, do: claim},
 	byHolder("Heartbeat", func(tx *authority.Tx, l authority.Lease) error { _, err := tx.Heartbeat(l); return err }),
 	byHolder("CompleteCI", func(tx *authority.Tx, l authority.Lease) error {
 		_, err := tx.CompleteCI(l, authoritytest.Passed)
@@ -338,7 +363,7 @@ var verbs = []verb{
 	}),
 	byHolder("FailJob for another try", func(tx *authority.Tx, l authority.Lease) error { return tx.FailJob(l, true) }),
 	byHolder("FailJob for good", func(tx *authority.Tx, l authority.Lease) error { return tx.FailJob(l, false) }),
-	{"Wait", nil, func(w *world) error { w.clock.Advance(61 * time.Second); return nil }},
+	{name: "Wait", do: func(w *world) error { w.clock.Advance(61 * time.Second); return nil }},
 	inTx("LoseLease", []string{"Claim", "Wait"}, func(w *world, tx *authority.Tx) error {
 		job, err := w.pick(bindb.WorkerJobs.Count(tx))
 		if err == nil {
@@ -357,16 +382,44 @@ var verbs = []verb{
 	inTx("FailLand", []string{"BeginLand"}, endLand(func(tx *authority.Tx, l *authority.Land) error {
 		return tx.FailLand(l.Index, record.LandFailureTargetUpdateFailed)
 	})),
-	{"AddRepository", nil, func(w *world) error {
+	{name: "AddRepository", do: func(w *world) error {
 		_, _, err := w.a.AddRepository(context.Background(), fmt.Sprintf("gears-%d", w.next()), record.Namespace{}, authority.DefaultFlags)
 		return err
 	}},
-	{"Reopen", nil, func(w *world) error {
+	onGears("Retire", nil, func(a *authority.Authority, i uint32) error {
+		_, err := a.Retire(context.Background(), i)
+		return err
+	}),
+	onGears("Reactivate", []string{"Retire"}, func(a *authority.Authority, i uint32) error {
+		_, err := a.Reactivate(context.Background(), i)
+		return err
+	}),
+	onGears("SetPolicyFlags", nil, func(a *authority.Authority, i uint32) error {
+		_, err := a.SetPolicyFlags(context.Background(), i, 0)
+		return err
+	}),
+	onGears("SetNamespace", nil, func(a *authority.Authority, i uint32) error {
+		_, err := a.SetNamespace(context.Background(), i, record.Namespace{'G', 'R'})
+		return err
+	}),
+	{name: "Reopen", do: func(w *world) error {
 		if err := w.a.Close(); err != nil {
 			return err
 		}
 		return w.open()
 	}},
+}...)
+
+// tableVerbs takes over the verbs of authoritytest.
+func tableVerbs() []verb {
+	var list []verb
+	for _, v := range authoritytest.Verbs {
+		list = append(list, verb{name: v.Name + ", staged", stage: func(w *world) (func(*world) error, error) {
+			call, err := v.Prepare(context.Background(), w.r, w.clock)
+			return func(w *world) error { return w.update(call) }, err
+		}})
+	}
+	return list
 }
 
 // named returns a verb of the table.
@@ -379,18 +432,22 @@ func named(name string) verb {
 	panic("crashtest: there is no verb " + name)
 }
 
-// prepare does what must be done before a verb can succeed.
-func (w *world) prepare(v verb) error {
+// ready does what must be done before a verb can succeed, and returns the verb.
+func (w *world) ready(v verb) (do func(w *world) error, err error) {
+	if v.stage != nil {
+		return v.stage(w)
+	}
 	for _, name := range v.after {
 		before := named(name)
-		if err := w.prepare(before); err != nil {
-			return err
+		do, err := w.ready(before)
+		if err == nil {
+			err = do(w)
 		}
-		if err := before.do(w); err != nil {
-			return fmt.Errorf("%s, before %s: %w", before.name, v.name, err)
+		if err != nil {
+			return nil, fmt.Errorf("%s, before %s: %w", before.name, v.name, err)
 		}
 	}
-	return nil
+	return v.do, nil
 }
 
 // refused reports whether a verb says that it has changed nothing.

@@ -29,9 +29,8 @@ func TestCreate(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.ack("Create")
-			p := policy
-			p.Random, p.Recent = 3, 2 // it makes some three hundred files
-			h.crashEverywhere(p)
+			h.files = true
+			h.crashEverywhere(policy)
 			w.close(t)
 		})
 	}

@@ -39,6 +39,9 @@ var (
 // again and again would say nothing new.
 var policy = vfs.Policy{Random: 8, Seed: 1, Recent: 100}
 
+// longRun is the number of states from which on a run need not be quick.
+const longRun = 100_000
+
 // tally counts what has been tried by all tests of the process.
 var tally struct {
 	cuts, states, recovered, again atomic.Int64
@@ -73,12 +76,13 @@ func TestMain(m *testing.M) {
 
 // ack is what callers know once a verb has returned.
 type ack struct {
-	verb   string
-	op     int // operations of the disk by then
-	now    time.Time
-	state  uint64
-	live   map[uint32]held   // Jobs that somebody holds
-	leases []authority.Lease // those of them whose tokens are known
+	verb    string
+	op      int // operations of the disk by then
+	now     time.Time
+	state   uint64
+	live    map[uint32]held   // Jobs that somebody holds
+	leases  []authority.Lease // those of them whose tokens are known
+	backups int               // that were made
 }
 
 // held is what everybody may know of a lease.
@@ -98,8 +102,9 @@ type history struct {
 	window    func(cut int) (lo, hi int)
 	outcomes  map[uint64]uint64 // state after recovery, by fingerprint before it
 	recovered map[settled]bool
-	depth     int // power cuts before this run
-	sample    int // of so many disk states one gets a second power cut
+	depth     int  // power cuts before this run
+	sample    int  // of so many disk states one gets a second power cut
+	files     bool // it may have made hundreds of files
 }
 
 // settled is a disk after recovery, together with the ack that it is compared to.
@@ -133,7 +138,7 @@ func (h *history) begin() {
 
 func (h *history) ack(verb string) {
 	h.t.Helper()
-	a := ack{verb: verb, op: h.w.sim.OpCount(), now: h.w.clock.Now(), state: stateOf(h.w.sim)}
+	a := ack{verb: verb, op: h.w.sim.OpCount(), now: h.w.clock.Now(), state: stateOf(h.w.sim), backups: len(h.w.backups)}
 	var err error
 	if a.live, err = h.w.held(); err != nil {
 		h.t.Fatalf("%s after %s: %v", h.name, verb, err)
@@ -218,9 +223,9 @@ func (h *history) around(cut int) (lo, hi int) {
 	return lo, min(lo+1, len(h.acks)-1)
 }
 
-// match returns the newest ack of the window that has the state, or -1.
+// match returns the oldest ack of the window that has the state, or -1.
 func (h *history) match(state uint64, lo, hi int) int {
-	for i := hi; i >= lo; i-- {
+	for i := lo; i <= hi; i++ {
 		if h.acks[i].state == state {
 			return i
 		}
@@ -231,7 +236,18 @@ func (h *history) match(state uint64, lo, hi int) int {
 // crashEverywhere cuts the power after every operation since the first ack.
 func (h *history) crashEverywhere(p vfs.Policy) {
 	h.t.Helper()
-	for cut := h.first; cut <= h.w.sim.OpCount(); cut++ {
+	step := 1
+	switch {
+	case *wantStates >= longRun:
+	case h.files:
+		step = 16
+	case h.depth > 0:
+		step = 4
+	}
+	if h.files {
+		p.Recent = 4 // varying each one's creation at each operation says nothing new
+	}
+	for cut := h.first; cut <= h.w.sim.OpCount(); cut += step {
 		lo, hi := h.window(cut)
 		tally.cuts.Add(1)
 		var fingerprint uint64
@@ -340,7 +356,10 @@ func (h *history) thorough() int {
 // on is the world of somebody who finds the disk later and has what the callers
 // had been told.
 func (w *world) on(disk *vfs.Sim, now time.Time) *world {
-	c := &world{sim: disk, clock: authoritytest.NewClock(), leases: map[uint32]authority.Lease{}, number: w.number + 1000}
+	c := &world{
+		sim: disk, clock: authoritytest.NewClock(), leases: map[uint32]authority.Lease{},
+		backups: w.backups, number: w.number + 1000,
+	}
 	c.clock.Advance(now.Sub(authoritytest.Start))
 	c.opt = w.opt
 	c.opt.FS, c.opt.Clock, c.opt.Random = disk, c.clock.Now, authoritytest.NewRandom(99)
@@ -363,8 +382,9 @@ func (h *history) goOn(w *world, want ack, origin func() string) (next ack) {
 	}
 	must(w.sound(true))
 	must(w.leasesAre(want))
+	must(w.backupsAre(want.backups))
 	must(named("OpenTask").do(w))
-	next = ack{verb: "OpenTask after recovery", op: w.sim.OpCount(), now: want.now, state: stateOf(w.sim), live: want.live, leases: want.leases}
+	next = ack{verb: "OpenTask after recovery", op: w.sim.OpCount(), now: want.now, state: stateOf(w.sim), live: want.live, leases: want.leases, backups: want.backups}
 	must(w.a.Close())
 	must(w.open())
 	must(w.sound(false))
@@ -447,6 +467,24 @@ func (w *world) leasesAre(want ack) error {
 		return nil
 	}
 	return err
+}
+
+// backupsAre verifies every backup that has a name, and misses none that was
+// acknowledged.
+func (w *world) backupsAre(acknowledged int) error {
+	for i, name := range w.backups {
+		there, err := vfs.Exists(w.sim, name)
+		if err == nil && there {
+			_, err = authority.Verify(context.Background(), w.opt, name, nil)
+		}
+		if err != nil {
+			return err
+		}
+		if !there && i < acknowledged {
+			return fmt.Errorf("the backup %s is gone", name)
+		}
+	}
+	return nil
 }
 
 // crashAgain cuts the power at every operation of a recovery and of the work

@@ -20,15 +20,14 @@ func TestEveryVerb(t *testing.T) {
 					t.Fatal(err)
 				}
 				h := begin(t, v.name, w)
-				h.sample = 300
+				h.sample, h.files = 300, v.files
+				if v.files {
+					h.sample = 3000
+				}
 				if err := h.do(v.name, do); err != nil {
 					t.Fatalf("%s: %v", v.name, err)
 				}
-				p := policy
-				if v.name == "AddRepository" {
-					p.Recent = 4 // it makes some fifty files
-				}
-				h.crashEverywhere(p)
+				h.crashEverywhere(policy)
 				w.close(t)
 			})
 		}
@@ -65,7 +64,9 @@ func sequence(t *testing.T, seed uint64) {
 	}
 	h.begin()
 	for range 3 + rng.IntN(6) {
-		h.step(verbs[rng.IntN(len(verbs))])
+		v := verbs[rng.IntN(len(verbs))]
+		h.step(v)
+		h.files = h.files || v.files
 	}
 	h.crashEverywhere(policy)
 	w.close(t)

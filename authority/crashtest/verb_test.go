@@ -17,8 +17,11 @@ import (
 	"github.com/writ-authority/writ/internal/vfs"
 )
 
-// dataDir is where every authority of these tests lies.
-const dataDir = "/d"
+// Where every authority of these tests lies, and where its backups do.
+const (
+	dataDir   = "/d"
+	backupDir = "/b"
+)
 
 // world is an authority on a simulated disk together with what the callers of its
 // verbs have been told.
@@ -29,9 +32,10 @@ type world struct {
 	a     *authority.Authority
 	r     *authority.Repository
 
-	rng    *rand.Rand // nil: every choice falls on the newest
-	leases map[uint32]authority.Lease
-	number uint64 // makes names and contents differ
+	rng     *rand.Rand // nil: every choice falls on the newest
+	leases  map[uint32]authority.Lease
+	backups []string // that were made, oldest first
+	number  uint64   // makes names and contents differ
 }
 
 // mode is one way in which an authority is used.
@@ -55,6 +59,9 @@ func newWorld(sim *vfs.Sim, m mode, seed uint64) *world {
 // clean stop, so that everything is validated when it is opened.
 var fresh = sync.OnceValue(func() *vfs.Sim {
 	w := newWorld(vfs.NewSim(), modes[0], 0)
+	if err := vfs.MkdirAll(w.sim, backupDir, 0o700); err != nil {
+		panic(err)
+	}
 	if err := w.create(); err != nil {
 		panic(err)
 	}
@@ -111,6 +118,7 @@ type verb struct {
 	do    func(w *world) error
 	// stage does in one step what the verb needs and returns it; do is nil then.
 	stage func(w *world) (do func(w *world) error, err error)
+	files bool // it makes hundreds of files
 }
 
 // pick chooses among n records: the newest one, or a random one, most often
@@ -382,7 +390,7 @@ var verbs = append(tableVerbs(), []verb{
 	inTx("FailLand", []string{"BeginLand"}, endLand(func(tx *authority.Tx, l *authority.Land) error {
 		return tx.FailLand(l.Index, record.LandFailureTargetUpdateFailed)
 	})),
-	{name: "AddRepository", do: func(w *world) error {
+	{name: "AddRepository", files: true, do: func(w *world) error {
 		_, _, err := w.a.AddRepository(context.Background(), fmt.Sprintf("gears-%d", w.next()), record.Namespace{}, authority.DefaultFlags)
 		return err
 	}},
@@ -402,6 +410,15 @@ var verbs = append(tableVerbs(), []verb{
 		_, err := a.SetNamespace(context.Background(), i, record.Namespace{'G', 'R'})
 		return err
 	}),
+	{name: "Backup", files: true, do: func(w *world) error {
+		name := path.Join(backupDir, fmt.Sprint(w.next()))
+		_, err := w.a.Backup(context.Background(), name, nil)
+		if err == nil {
+			w.backups = append(w.backups, name)
+		}
+		return err
+	}},
+	{name: "Restore", after: []string{"Backup", "OpenTask"}, files: true, do: restore},
 	{name: "Reopen", do: func(w *world) error {
 		if err := w.a.Close(); err != nil {
 			return err
@@ -409,6 +426,22 @@ var verbs = append(tableVerbs(), []verb{
 		return w.open()
 	}},
 }...)
+
+// restore puts a backup in the place of what is there, under a new epoch.
+func restore(w *world) error {
+	if len(w.backups) == 0 {
+		return fmt.Errorf("%w: there is no backup", authority.ErrState)
+	}
+	if err := w.a.Close(); err != nil {
+		return err
+	}
+	from := w.backups[len(w.backups)-1]
+	if _, err := authority.Restore(context.Background(), w.opt, from, authority.Restoration{Replace: true, DropOld: w.next()%2 == 0}); err != nil {
+		return err
+	}
+	clear(w.leases) // they are from before
+	return w.open()
+}
 
 // tableVerbs takes over the verbs of authoritytest.
 func tableVerbs() []verb {

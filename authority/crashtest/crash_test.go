@@ -52,7 +52,7 @@ var tally struct {
 }
 
 // distinct counts a disk state unless it was met before.
-func distinct(fingerprint uint64) {
+func distinct(fingerprint uint64, depth int) {
 	s := &tally.shards[fingerprint%uint64(len(tally.shards))]
 	s.Lock()
 	defer s.Unlock()
@@ -62,6 +62,9 @@ func distinct(fingerprint uint64) {
 	if _, ok := s.seen[fingerprint]; !ok {
 		s.seen[fingerprint] = struct{}{}
 		tally.states.Add(1)
+		if depth > 0 {
+			tally.again.Add(1)
+		}
 	}
 }
 
@@ -258,10 +261,7 @@ func (h *history) crashEverywhere(p vfs.Policy) {
 			return met && h.match(state, lo, hi) >= 0
 		}
 		for disk := range h.w.sim.CrashStates(cut, p) {
-			distinct(fingerprint)
-			if h.depth > 0 {
-				tally.again.Add(1)
-			}
+			distinct(fingerprint, h.depth)
 			h.recover(disk, fingerprint, lo, hi)
 		}
 	}

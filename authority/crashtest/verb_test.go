@@ -101,9 +101,22 @@ func (w *world) open() (err error) {
 	return nil
 }
 
-func (w *world) use() (err error) {
-	w.r, err = w.a.Repository(context.Background(), authority.FirstRepository)
-	return err
+// use opens every Repository that users have.
+func (w *world) use() error {
+	list, err := w.a.Repositories(context.Background())
+	if err != nil {
+		return err
+	}
+	for _, info := range list[authority.FirstRepository:] {
+		r, err := w.a.Repository(context.Background(), info.Index)
+		if err != nil {
+			return err
+		}
+		if info.Index == authority.FirstRepository {
+			w.r = r
+		}
+	}
+	return nil
 }
 
 func (w *world) update(fn func(*authority.Tx) error) error {
@@ -274,7 +287,7 @@ func onGears(name string, after []string, fn func(a *authority.Authority, index 
 			return err
 		}
 		index := uint32(len(list) - 1)
-		if index == authority.FirstRepository {
+		if index <= authority.FirstRepository {
 			return fmt.Errorf("%w: there is one Repository only", authority.ErrState)
 		}
 		return fn(w.a, index)
@@ -394,12 +407,42 @@ var verbs = append(tableVerbs(), []verb{
 		_, _, err := w.a.AddRepository(context.Background(), fmt.Sprintf("gears-%d", w.next()), record.Namespace{}, authority.DefaultFlags)
 		return err
 	}},
+	onGears("Work on gears", nil, func(a *authority.Authority, i uint32) error {
+		r, err := a.Repository(context.Background(), i)
+		if err != nil {
+			return err
+		}
+		return r.Update(context.Background(), func(tx *authority.Tx) error {
+			line, err := tx.EnsureLine(authority.MainLine)
+			if err != nil {
+				return err
+			}
+			n, err := bindb.Snapshots.Count(tx)
+			if err != nil {
+				return err
+			}
+			job, err := queueJob(tx, line, uint64(n))
+			if err != nil {
+				return err
+			}
+			l, err := tx.Claim(job, authority.RequestID{})
+			if err != nil {
+				return err
+			}
+			_, err = tx.CompleteCI(l, authoritytest.Passed)
+			return err
+		})
+	}),
 	onGears("Retire", nil, func(a *authority.Authority, i uint32) error {
 		_, err := a.Retire(context.Background(), i)
 		return err
 	}),
 	onGears("Reactivate", []string{"Retire"}, func(a *authority.Authority, i uint32) error {
 		_, err := a.Reactivate(context.Background(), i)
+		return err
+	}),
+	onGears("Purge", []string{"Work on gears", "Work on gears", "Work on gears", "Retire"}, func(a *authority.Authority, i uint32) error {
+		_, err := a.Purge(context.Background(), i, nil)
 		return err
 	}),
 	onGears("SetPolicyFlags", nil, func(a *authority.Authority, i uint32) error {
@@ -470,14 +513,26 @@ func (w *world) ready(v verb) (do func(w *world) error, err error) {
 	if v.stage != nil {
 		return v.stage(w)
 	}
-	for _, name := range v.after {
+	done := map[string]bool{}
+	var need func(name string) error
+	need = func(name string) error {
 		before := named(name)
-		do, err := w.ready(before)
-		if err == nil {
-			err = do(w)
+		for _, first := range before.after {
+			if !done[first] {
+				if err := need(first); err != nil {
+					return err
+				}
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s, before %s: %w", before.name, v.name, err)
+		done[name] = true
+		if err := before.do(w); err != nil {
+			return fmt.Errorf("%s, before %s: %w", name, v.name, err)
+		}
+		return nil
+	}
+	for _, name := range v.after {
+		if err := need(name); err != nil {
+			return nil, err
 		}
 	}
 	return v.do, nil

@@ -2,51 +2,111 @@ package authority
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/internal/vfs"
 )
 
-// checkDirectories compares the directories of the Repositories with the registry
+// directories are what lies in the parent directory of the Repositories.
+type directories struct {
+	present  []uint32 // indexes with a real directory, ascending
+	left     bool     // one of them is the next index
+	findings []bindb.Finding
+}
+
+// readDirectories compares the directories of the Repositories with the registry
 // (section 17.3): exactly one real directory, named by its index, for each record
 // that is not tombstoned. One named by the next index may be left of an
-// interrupted registration: it is never used, and left reports it.
-func (a *Authority) checkDirectories(ctx context.Context) (left bool, err error) {
-	parent := a.repositoriesDir()
-	err = a.registry.View(ctx, func(r bindb.Reader) error {
-		entries, err := a.opt.FS.ReadDir(parent)
-		if err != nil {
-			return err
+// interrupted registration: it is never used. live has an element for each record;
+// nil means that the records are not known.
+func readDirectories(fsys vfs.FS, parent string, live []bool) (d directories, err error) {
+	bad := func(check, name, format string, args ...any) {
+		d.findings = append(d.findings, bindb.Finding{Check: check, File: name, Message: fmt.Sprintf(format, args...)})
+	}
+	info, err := fsys.Lstat(parent)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return d, err
+	}
+	if err != nil || !info.Mode.IsDir() {
+		bad("D01", parent, "is not a real directory")
+		return d, nil
+	}
+	entries, err := fsys.ReadDir(parent)
+	if err != nil {
+		return d, err
+	}
+	most := uint64(len(live))
+	if live == nil {
+		most = record.MaxTargets
+	}
+	for _, e := range entries {
+		path := filepath.Join(parent, e.Name)
+		index, err := strconv.ParseUint(e.Name, 10, 32)
+		switch {
+		case err != nil, strconv.FormatUint(index, 10) != e.Name, index > most:
+			bad("D02", path, "is not the index of a repository, 0 to %d", max(most, 1)-1)
+		case !e.Mode.IsDir():
+			bad("D02", path, "is not a real directory")
+		default:
+			d.present = append(d.present, uint32(index))
+			d.left = d.left || live != nil && index == most
 		}
-		count, err := bindb.Repositories.Count(r)
-		if err != nil {
-			return err
+	}
+	slices.Sort(d.present)
+	for i, want := range live {
+		if _, there := slices.BinarySearch(d.present, uint32(i)); there != want {
+			what := "is there, but the record of the repository is tombstoned"
+			if want {
+				what = "is missing or no real directory, but the registry has a record of the repository"
+			}
+			bad("D03", filepath.Join(parent, strconv.Itoa(i)), "%s", what)
 		}
-		there := make(map[uint32]bool, len(entries))
-		for _, e := range entries {
-			index, err := strconv.ParseUint(e.Name, 10, 32)
-			if err != nil || strconv.FormatUint(index, 10) != e.Name || index > uint64(count) {
-				return fmt.Errorf("%w: D02 %s: expected the index of a repository, 0 to %d", bindb.ErrCorrupt, filepath.Join(parent, e.Name), count-1)
-			}
-			if !e.Mode.IsDir() {
-				return fmt.Errorf("%w: D02 %s is not a real directory", bindb.ErrCorrupt, filepath.Join(parent, e.Name))
-			}
-			there[uint32(index)] = true
-		}
-		left = there[count]
-		return bindb.Repositories.Scan(r, 0, count, func(i uint32, rec *record.Repository) error {
-			if there[i] == rec.Meta.Tombstoned() {
-				return fmt.Errorf("%w: D03 repository %d: its record and the directory %s do not agree", bindb.ErrCorrupt, i,
-					filepath.Join(parent, strconv.FormatUint(uint64(i), 10)))
-			}
-			return nil
-		})
+	}
+	return d, nil
+}
+
+// liveRepositories says of each record whether it has a directory.
+func liveRepositories(r bindb.Reader) ([]bool, error) {
+	count, err := bindb.Repositories.Count(r)
+	if err != nil {
+		return nil, err
+	}
+	live := make([]bool, 0, count)
+	err = bindb.Repositories.Scan(r, 0, count, func(_ uint32, rec *record.Repository) error {
+		live = append(live, !rec.Meta.Tombstoned())
+		return nil
 	})
-	return left, err
+	return live, err
+}
+
+// checkDirectories refuses directories that do not agree with the registry. left
+// reports one that an interrupted registration has left behind.
+func (a *Authority) checkDirectories(ctx context.Context) (left bool, err error) {
+	d, err := a.directories(ctx)
+	if err == nil && len(d.findings) > 0 {
+		err = fmt.Errorf("%w: %s", bindb.ErrCorrupt, d.findings[0])
+	}
+	return d.left, err
+}
+
+func (a *Authority) directories(ctx context.Context) (d directories, err error) {
+	err = a.registry.View(ctx, func(r bindb.Reader) error {
+		live, err := liveRepositories(r)
+		if err != nil {
+			return err
+		}
+		d, err = readDirectories(a.opt.FS, a.repositoriesDir(), live)
+		return err
+	})
+	return d, err
 }
 
 func (a *Authority) repositoriesDir() string {

@@ -83,5 +83,5 @@ func standing(e vfs.Info) string {
 	case disposable(e.Name):
 		return "" // it was not put in place, so nothing refers to it
 	}
-	return "was left by another implementation of the format since this root was opened; opening it again recovers what was interrupted"
+	return "was left by another implementation of the format that was interrupted, and has not been recovered"
 }

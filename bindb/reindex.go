@@ -347,6 +347,18 @@ func (r *Root) reindex(ctx context.Context) error {
 			return err
 		}
 	}
+	type written struct {
+		index *indexFile
+		temp  string
+		mark  indexMark
+	}
+	var all []written
+	var files []vfs.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close() // already synced, or already failed
+		}
+	}()
 	rd := r.latest()
 	for _, x := range indexFiles {
 		if x.target.root != r.Kind {
@@ -359,17 +371,29 @@ func (r *Root) reindex(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		temp := filepath.Join(staging, fmt.Sprintf("%s-%s", r.Label, x.name))
-		if err := writeSynced(r.FS, temp, content); err != nil {
+		w := written{index: x, temp: filepath.Join(staging, fmt.Sprintf("%s-%s", r.Label, x.name))}
+		if w.mark.Covered, err = rd.count(x.target); err != nil {
 			return err
 		}
-		if err := r.FS.Rename(temp, x.path(r)); err != nil {
+		w.mark.Size, w.mark.Sum = int64(len(content)), crc32.Checksum(content, castagnoli)
+		if err := writeWhole(r.FS, w.temp, content); err != nil {
 			return err
 		}
-		if x.spec != nil {
-			if err := r.adopt(rd, x.spec, content); err != nil {
-				return err
-			}
+		f, err := r.FS.OpenFile(w.temp, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		files, all = append(files, f), append(all, w)
+	}
+	if err := syncAll(files); err != nil {
+		return err
+	}
+	for _, w := range all {
+		if err := r.FS.Rename(w.temp, w.index.path(r)); err != nil {
+			return err
+		}
+		if w.index.spec != nil {
+			r.adopt(w.index.spec, w.mark)
 		}
 	}
 	for _, dir := range append(dirs, r.Dir) {
@@ -382,28 +406,10 @@ func (r *Root) reindex(ctx context.Context) error {
 }
 
 // adopt makes a rebuilt file the one that lookups use.
-func (r *Root) adopt(rd Reader, spec *indexSpec, content []byte) error {
-	count, err := rd.count(spec.target)
-	if err != nil {
-		return err
-	}
+func (r *Root) adopt(spec *indexSpec, m indexMark) {
 	fresh := newIndex(spec)
-	fresh.use(r, indexMark{count, int64(len(content)), crc32.Checksum(content, castagnoli)})
+	fresh.use(r, m)
 	r.indexMu.Lock()
 	defer r.indexMu.Unlock()
 	r.indexes[spec] = fresh
-	return nil
-}
-
-// writeSynced writes a file that may exist from an interrupted try, durably. Its
-// directory entry is not synced.
-func writeSynced(fsys vfs.FS, path string, data []byte) error {
-	if err := writeWhole(fsys, path, data); err != nil {
-		return err
-	}
-	f, err := fsys.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

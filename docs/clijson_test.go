@@ -352,6 +352,9 @@ func TestJSONContract(t *testing.T) {
 	run("writ.log.v1", 0, "log")
 	run("writ.doctor.v1", 0, "doctor")
 	run("writ.db-layout.v1", 0, "db", "layout")
+	run("writ.db-check.v1", 0, "db", "check")
+	run("writ.db-recover.v1", 0, "db", "recover")
+	run("writ.db-reindex.v1", 0, "db", "reindex")
 	authority := filepath.Join(repo.Dir, ".git", "writ", "generations", "1", "repositories", "4")
 	run("writ.db-dump.v1", 0, "db", "dump", filepath.Join(authority, "patchset.bin"))
 	damaged := filepath.Join(t.TempDir(), "patchset.bin")
@@ -382,7 +385,39 @@ func TestJSONContract(t *testing.T) {
 	run("writ.backup-report.v1", 0, "db", "backup", copied)
 	run("writ.backup-report.v1", 0, "db", "verify", copied)
 	run("writ.restore.v1", 0, "db", "restore", "--force", copied)
+	unsound(t, filepath.Join(repo.Dir, ".git", "writ"))
+	run("writ.db-check.v1", 7, "db", "check", "--all")
 	o.golden(t)
+}
+
+// unsound damages a Patchset of the generation that counts.
+func unsound(t *testing.T, data string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(data, "generations", "*", "repositories", "4", "patchset.bin"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("found %v, %v", files, err)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range mustLayout(t, "patchset.bin").Fields {
+		if f.Name == "change_index" {
+			b[4+f.Offset]++
+		}
+	}
+	if err := os.WriteFile(files[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustLayout(t *testing.T, file string) *record.Layout {
+	t.Helper()
+	l, ok := record.ByFile(file)
+	if !ok {
+		t.Fatalf("no layout of %s", file)
+	}
+	return l
 }
 
 func (o *observer) golden(t *testing.T) {

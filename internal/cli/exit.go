@@ -72,6 +72,7 @@ var codes = []struct {
 	{authority.ErrState, exitRefused, "state"},
 	{authority.ErrNotActive, exitRefused, "not_active"},
 	{errBlocked, exitRefused, "blocked"},
+	{errUnsound, exitCorrupt, "corrupt"},
 	{bindb.ErrCapacity, exitRefused, "capacity"},
 	{bindb.ErrTooLarge, exitUsage, "too_large"},
 	{bindb.ErrInvalid, exitUsage, "invalid"},
@@ -116,7 +117,7 @@ func adviceOf(err error) string {
 		{syscall.EROFS, "the file system is read-only; choose another data directory with --data"},
 		{fs.ErrPermission, "check who owns the data directory, or choose another with --data"},
 		{bindb.ErrReadOnly, "a sync failed; check the disk, then run the command again to recover"},
-		{bindb.ErrCorrupt, "`writ doctor` shows everything that is wrong; nothing is repaired by guessing"},
+		{bindb.ErrCorrupt, "`writ db check --all` shows everything that is wrong; nothing is repaired by guessing"},
 		{authority.ErrNewerFormat, "use the newer version of writ"},
 	} {
 		if errors.Is(err, known.err) {

@@ -91,6 +91,16 @@ func (p *progress) measured(what string, amount func(int64) string) func(done, t
 	}
 }
 
+// step shows what is under way, on a terminal only.
+func (p *progress) step(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.a.errStyle.terminal {
+		fmt.Fprintf(p.a.err, "\r\x1b[2K%s", p.a.errStyle.faint(line(what)))
+		p.live = true
+	}
+}
+
 // clear takes the live line off the screen.
 func (p *progress) clear() {
 	p.mu.Lock()

@@ -43,7 +43,7 @@ func Main(args []string, in io.Reader, out, errw io.Writer) int {
 		return exitOK
 	}
 	code, name := codeOf(err)
-	if errors.Is(err, errBlocked) {
+	if errors.Is(err, errBlocked) || errors.Is(err, errUnsound) {
 		return code
 	}
 	a.fail(err, name)

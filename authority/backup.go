@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/writ-authority/writ/bindb"
@@ -214,19 +213,12 @@ func (a *Authority) copyRoots(ctx context.Context, reg bindb.Reader, dir string,
 		return err
 	}
 	for _, info := range list {
-		err := write("repositories/"+strconv.FormatUint(uint64(info.Index), 10), func(to string) (sums []bindb.FileSum, err error) {
-			a.mu.Lock()
-			open := a.repos[info.Index]
-			a.mu.Unlock()
-			if open != nil {
-				return open.root.Copy(ctx, fsys, to, c.add)
-			}
-			root, err := bindb.Open(ctx, a.authorityConfig(info.Index))
-			if err != nil {
-				return nil, err
-			}
-			defer func() { err = errors.Join(err, root.Close()) }()
-			return root.Copy(ctx, fsys, to, c.add)
+		err := write("repositories/"+label(info.Index), func(to string) (sums []bindb.FileSum, err error) {
+			err = a.withRoot(ctx, info.Index, func(root *bindb.Root) (err error) {
+				sums, err = root.Copy(ctx, fsys, to, c.add)
+				return err
+			})
+			return sums, err
 		})
 		if err != nil {
 			return err
@@ -234,6 +226,23 @@ func (a *Authority) copyRoots(ctx context.Context, reg bindb.Reader, dir string,
 	}
 	m.Repositories = len(list)
 	return fsys.SyncDir(filepath.Join(dir, "repositories"))
+}
+
+// withRoot runs fn on the root of a Repository, which may be purged. One that is
+// not open is open for the time only: there may be very many of them.
+func (a *Authority) withRoot(ctx context.Context, index uint32, fn func(*bindb.Root) error) (err error) {
+	a.mu.Lock()
+	open := a.repos[index]
+	a.mu.Unlock()
+	if open != nil {
+		return fn(open.root)
+	}
+	root, err := bindb.Open(ctx, a.authorityConfig(index))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	return fn(root)
 }
 
 // sizeOf is the number of bytes in the authority files of a root at the moment.
@@ -388,7 +397,7 @@ func verifyRoots(ctx context.Context, o Options, dir string, m Manifest) ([]uint
 		want = append(want, "registry/"+f)
 	}
 	for _, i := range indexes {
-		name := "repositories/" + strconv.FormatUint(uint64(i), 10)
+		name := "repositories/" + label(i)
 		if err := sound(record.RootAuthority, name, nil); err != nil {
 			return nil, err
 		}

@@ -361,21 +361,11 @@ func TestVerifyFindsDamage(t *testing.T) {
 			continue // as empty as the others
 		}
 		path := filepath.Join(dst, filepath.FromSlash(f.Path))
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw[f.Size-1] ^= 0x10
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		flipByte(t, path, f.Size-1)
 		if _, err := authority.Verify(ctx, authority.Options{}, dst, nil); !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(err.Error(), f.Path) {
 			t.Errorf("a flipped bit in %s: %v", f.Path, err)
 		}
-		raw[f.Size-1] ^= 0x10
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		flipByte(t, path, f.Size-1)
 	}
 	var sum bytes.Buffer
 	if _, err := authority.Verify(ctx, authority.Options{}, dst, func(done, total int64) { sum.Reset(); fmt.Fprint(&sum, done, total) }); err != nil {
@@ -383,5 +373,18 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 	if sum.String() != fmt.Sprint(m.Bytes, m.Bytes) {
 		t.Errorf("progress ended at %s of %d", sum.String(), m.Bytes)
+	}
+}
+
+// flipByte inverts one byte of a file.
+func flipByte(t testing.TB, path string, at int64) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[at] ^= 0xff
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -86,8 +86,11 @@ func (g *Generation) Registry() bindb.Config {
 // Repository is the root of one Repository. Its directory does not exist yet, its
 // parent does.
 func (g *Generation) Repository(index uint32) bindb.Config {
-	return g.opt.config(g.active, record.RootAuthority, strconv.FormatUint(uint64(index), 10))
+	return g.opt.config(g.active, record.RootAuthority, label(index))
 }
+
+// label is how a Repository is called in paths.
+func label(index uint32) string { return strconv.FormatUint(uint64(index), 10) }
 
 // Publish builds a new generation of the installation in o.Dir and puts it in the
 // place of the present one, by one atomic replacement of active.json.
@@ -515,6 +518,7 @@ func (o Options) confirmActive(a active) error {
 
 // frozen is the present generation with all of its locks held.
 type frozen struct {
+	active   active
 	registry *bindb.Held
 	repos    map[uint32]*bindb.Held
 	order    []*bindb.Held
@@ -523,7 +527,7 @@ type frozen struct {
 // freeze takes the locks of every root in their order. A root that is missing,
 // because the generation is damaged, has none.
 func freeze(ctx context.Context, o Options, a active) (*frozen, error) {
-	f := &frozen{repos: map[uint32]*bindb.Held{}}
+	f := &frozen{active: a, repos: map[uint32]*bindb.Held{}}
 	hold := func(kind record.Root, label string) (*bindb.Held, error) {
 		h, err := bindb.Hold(ctx, o.config(a, kind, label))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -551,7 +555,7 @@ func freeze(ctx context.Context, o Options, a active) (*frozen, error) {
 	}
 	slices.Sort(indexes)
 	for _, i := range indexes {
-		h, err := hold(record.RootAuthority, strconv.FormatUint(uint64(i), 10))
+		h, err := hold(record.RootAuthority, label(i))
 		if err != nil {
 			f.release()
 			return nil, err

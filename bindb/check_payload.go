@@ -98,8 +98,9 @@ func (c *checker) overlaps() {
 // treeNames are shared by the entries that have the same name.
 var treeNames = Payload{mustFamily("tree_name_payload.bin")}
 
-// payloadOwners names the record family that refers to each payload file.
-var payloadOwners = declarePayloadOwners()
+// payloadOwners names the record family that refers to each payload file of which
+// every range has one owner.
+var payloadOwners = slices.DeleteFunc(declarePayloadOwners(), func(o payloadOwner) bool { return o.payload == treeNames.f })
 
 type payloadOwner struct {
 	payload, f *family
@@ -114,7 +115,7 @@ func declarePayloadOwners() []payloadOwner {
 			continue
 		}
 		for _, field := range l.Fields {
-			if p, ok := byFile[field.Target]; ok && !p.fixed && p != treeNames.f {
+			if p, ok := byFile[field.Target]; ok && !p.fixed {
 				list = append(list, payloadOwner{p, f, field.Name})
 			}
 		}

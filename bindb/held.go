@@ -45,6 +45,7 @@ func (h *Held) Check(ctx context.Context) error {
 
 // View reads the root. Check must have succeeded before.
 func (h *Held) View(fn func(Reader) error) error {
+	defer func() { _ = h.r.closeFiles() }() // only read
 	v := h.r.newView()
 	return fn(v)
 }

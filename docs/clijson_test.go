@@ -96,6 +96,7 @@ func TestJSONContractNamesEveryMember(t *testing.T) {
 		{"record-layout", record.Layout{}},
 		{"payload-file", record.PayloadFiles()[0]},
 		{"record", record.Dumped{}},
+		{"writ.db-export.v1", authority.ExportHeader{}},
 	} {
 		c.compare(t, x.table, reflect.TypeOf(x.value))
 	}
@@ -384,6 +385,10 @@ func TestJSONContract(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "backup")
 	run("writ.backup-report.v1", 0, "db", "backup", copied)
 	run("writ.backup-report.v1", 0, "db", "verify", copied)
+	lines := filepath.Join(t.TempDir(), "lines")
+	run("writ.db-export-report.v1", 0, "db", "export", lines)
+	o.lines(t, lines)
+	run("writ.compact.v1", 0, "db", "compact", "--keep-old")
 	run("writ.restore.v1", 0, "db", "restore", "--force", copied)
 	unsound(t, filepath.Join(repo.Dir, ".git", "writ"))
 	run("writ.db-check.v1", 7, "db", "check", "--all")
@@ -418,6 +423,26 @@ func mustLayout(t *testing.T, file string) *record.Layout {
 		t.Fatalf("no layout of %s", file)
 	}
 	return l
+}
+
+// lines looks at every line of an export.
+func (o *observer) lines(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "writ.db-export.v1"
+	for line := range bytes.Lines(text) {
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.UseNumber()
+		var v any
+		if err := d.Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		o.look(t, table, table, v)
+		table = "export-record"
+	}
 }
 
 func (o *observer) golden(t *testing.T) {

@@ -25,91 +25,127 @@ type Payload interface {
 	Decode(b []byte) error
 }
 
+// NewPayload returns an empty payload of the kind that a payload file holds, and
+// false for any other file.
+func NewPayload(file string) (Payload, bool) {
+	switch file {
+	case "repository_payload.bin":
+		return new(RepositoryPayload), true
+	case "patchset_summary_payload.bin":
+		return new(PatchsetSummary), true
+	case "actor_payload.bin":
+		return new(ActorPayload), true
+	case "review_payload.bin":
+		return new(ReviewPayload), true
+	case "waiver_payload.bin":
+		return new(WaiverPayload), true
+	case "task_payload.bin":
+		return new(TaskPayload), true
+	case "change_payload.bin":
+		return new(ChangePayload), true
+	case "snapshot_link_payload.bin":
+		return new(SnapshotLinkPayload), true
+	case "snapshot_payload.bin":
+		return new(SnapshotPayload), true
+	case "line_name_payload.bin":
+		return new(LineNamePayload), true
+	case "tree_name_payload.bin":
+		return new(TreeNamePayload), true
+	case "plan_payload.bin":
+		return new(PlanPayload), true
+	case "plan_revision_payload.bin":
+		return new(PlanRevisionPayload), true
+	case "plan_item_payload.bin":
+		return new(PlanItemPayload), true
+	}
+	return nil, false
+}
+
 // RepositoryPayload is the payload of a Repository.
 type RepositoryPayload struct {
-	Name string // required
+	Name string `json:"name"` // required
 }
 
 // PatchsetSummary is the payload of a Patchset.
 type PatchsetSummary struct {
-	Text string // required
+	Text string `json:"text"` // required
 }
 
 // ActorPayload is the payload of an Actor. All of its bytes are identity.
 type ActorPayload struct {
-	UserName string // required, at most 255 bytes
-	UserID   string // at most 255 bytes
-	Email    string // at most 255 bytes
-	Memo     string
+	UserName string `json:"user_name"` // required, at most 255 bytes
+	UserID   string `json:"user_id"`   // at most 255 bytes
+	Email    string `json:"email"`     // at most 255 bytes
+	Memo     string `json:"memo"`
 }
 
 // ReviewPayload is the payload of a Review.
 type ReviewPayload struct {
-	Text string // may be empty
+	Text string `json:"text"` // may be empty
 }
 
 // WaiverPayload is the payload of a Waiver.
 type WaiverPayload struct {
-	Reason string // required
+	Reason string `json:"reason"` // required
 }
 
 // TaskPayload is the payload of a Task.
 type TaskPayload struct {
-	Title  string // required
-	Intent string // required
+	Title  string `json:"title"`  // required
+	Intent string `json:"intent"` // required
 }
 
 // ChangePayload is the payload of a Change.
 type ChangePayload struct {
-	Title string // required
+	Title string `json:"title"` // required
 }
 
 // SnapshotLinkPayload is the payload of a Snapshot link.
 type SnapshotLinkPayload struct {
-	WorktreeName string
-	LineName     string
-	TaskID       string
-	ChangeID     string
-	AuthorMode   string
-	ModelName    string
+	WorktreeName string `json:"worktree_name"`
+	LineName     string `json:"line_name"`
+	TaskID       string `json:"task_id"`
+	ChangeID     string `json:"change_id"`
+	AuthorMode   string `json:"author_mode"`
+	ModelName    string `json:"model_name"`
 }
 
 // SnapshotPayload is the payload of a Snapshot.
 type SnapshotPayload struct {
-	Message  string
-	LineName string
+	Message  string `json:"message"`
+	LineName string `json:"line_name"`
 }
 
 // LineNamePayload is the payload of a Line.
 type LineNamePayload struct {
-	Name string // required
+	Name string `json:"name"` // required
 }
 
 // TreeNamePayload is the name of a Tree entry.
 type TreeNamePayload struct {
-	Name string // required, at most 255 bytes, no path
+	Name string `json:"name"` // required, at most 255 bytes, no path
 }
 
 // PlanPayload is the payload of a Plan.
 type PlanPayload struct {
-	Title string // required
+	Title string `json:"title"` // required
 }
 
 // PlanRevisionPayload is the payload of a Plan revision.
 type PlanRevisionPayload struct {
-	TitleSnapshot    string
-	Summary          string
-	ArtifactPath     string
-	ArtifactSelector string
-	ArtifactHeading  string
-	ArtifactBlobID   string
+	TitleSnapshot    string `json:"title_snapshot"`
+	Summary          string `json:"summary"`
+	ArtifactPath     string `json:"artifact_path"`
+	ArtifactSelector string `json:"artifact_selector"`
+	ArtifactHeading  string `json:"artifact_heading"`
+	ArtifactBlobID   string `json:"artifact_blob_id"`
 }
 
 // PlanItemPayload is the payload of a Plan item.
 type PlanItemPayload struct {
-	Ref      string // compared byte by byte to bind a Task
-	Text     string
-	Headings []string // headings above the item, outermost first
+	Ref      string   `json:"ref"` // compared byte by byte to bind a Task
+	Text     string   `json:"text"`
+	Headings []string `json:"headings"` // headings above the item, outermost first
 }
 
 // part is one text of a payload.

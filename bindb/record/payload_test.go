@@ -2,8 +2,10 @@ package record_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -189,4 +191,23 @@ func FuzzPayload(f *testing.F) {
 			t.Fatalf("%T: %q encodes back to %q, %v", p, b, out, err)
 		}
 	})
+}
+
+// Every payload file has its payload, whose parts have names in JSON.
+func TestNewPayload(t *testing.T) {
+	t.Parallel()
+	for _, p := range record.PayloadFiles() {
+		payload, ok := record.NewPayload(p.File)
+		if !ok {
+			t.Errorf("%s has no payload", p.File)
+			continue
+		}
+		b, err := json.Marshal(payload)
+		if err != nil || !regexp.MustCompile(`^\{("[a-z_]+":(""|null),?)+\}$`).Match(b) {
+			t.Errorf("%s: %s, %v", p.File, b, err)
+		}
+	}
+	if _, ok := record.NewPayload("task.bin"); ok {
+		t.Error("task.bin has a payload")
+	}
 }

@@ -15,7 +15,8 @@ import (
 
 func (a *app) db() *cobra.Command {
 	return group("db", "Look at the files of the authority",
-		a.dbCheck(), a.dbRecover(), a.dbReindex(), a.dbLayout(), a.dbDump(), a.dbBackup(), a.dbVerify(), a.dbRestore(),
+		a.dbCheck(), a.dbRecover(), a.dbReindex(), a.dbLayout(), a.dbDump(),
+		a.dbBackup(), a.dbVerify(), a.dbRestore(), a.dbCompact(), a.dbExport(),
 	)
 }
 

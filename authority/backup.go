@@ -168,6 +168,9 @@ func (a *Authority) outside(dir string) error {
 
 // holdRegistry runs fn with no registration and no change of lifecycle in between.
 func (a *Authority) holdRegistry(ctx context.Context, fn func(bindb.Reader) error) error {
+	if a.opt.Own { // a view alone would hold nobody
+		return a.registry.Exclusive(ctx, func(s *bindb.Session) error { return s.View(fn) })
+	}
 	return a.registry.View(ctx, fn)
 }
 

@@ -36,6 +36,7 @@ func backup(t *testing.T, a *authority.Authority) (string, authority.Manifest) {
 
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
+	authoritytest.Shared(t)
 	b := authoritytest.Setup(t)
 	ctx := context.Background()
 	p := b.Publish()
@@ -141,6 +142,7 @@ func TestBackupAndRestore(t *testing.T) {
 func TestRestoreOverADamagedAuthority(t *testing.T) {
 	t.Parallel()
 	authoritytest.Shared(t)
+	authoritytest.Shared(t)
 	for name, damage := range map[string]func(gen string) error{
 		"registry":           func(gen string) error { return os.Truncate(filepath.Join(gen, "registry", "repository.bin"), 50) },
 		"record":             func(gen string) error { return os.Truncate(filepath.Join(gen, "repositories", "4", "task.bin"), 50) },
@@ -196,7 +198,11 @@ func TestBackupWhileOthersWrite(t *testing.T) {
 	tasks.Add(90)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	for _, r := range []*authority.Repository{b.Repo, b.Second()} {
+	second := b.Repo
+	if !authoritytest.Owned {
+		second = b.Second()
+	}
+	for _, r := range []*authority.Repository{b.Repo, second} {
 		wg.Go(func() {
 			for {
 				select {

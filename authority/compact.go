@@ -41,6 +41,7 @@ type CompactedRoot struct {
 // it begins and again before the new generation counts; a failure changes nothing.
 func Compact(ctx context.Context, o Options, c CompactOptions) (Compaction, error) {
 	o = o.withDefaults()
+	o.Own = false
 	if err := examine(ctx, o); err != nil {
 		return Compaction{}, fmt.Errorf("compact %s: %w", o.Dir, err)
 	}

@@ -32,6 +32,7 @@ func waste(t testing.TB, r *authority.Repository) {
 
 func TestCompact(t *testing.T) {
 	t.Parallel()
+	authoritytest.Shared(t)
 	b := authoritytest.Setup(t)
 	ctx := context.Background()
 	p := b.Publish()
@@ -78,6 +79,7 @@ func TestCompact(t *testing.T) {
 // Nobody may be at work: neither a Job nor another command.
 func TestCompactIsOffline(t *testing.T) {
 	t.Parallel()
+	authoritytest.Shared(t)
 	b := authoritytest.Setup(t)
 	ctx := context.Background()
 	p := b.Publish()
@@ -114,6 +116,7 @@ func TestCompactIsOffline(t *testing.T) {
 // A damaged authority is not compacted, whatever is wrong with it.
 func TestCompactRefusesDamage(t *testing.T) {
 	t.Parallel()
+	authoritytest.Shared(t)
 	b := authoritytest.Setup(t)
 	b.Publish()
 	b.Reopen()

@@ -113,6 +113,7 @@ func label(index uint32) string { return strconv.FormatUint(uint64(index), 10) }
 // only when the authority is opened again; the error says so. Both are complete.
 func Publish(ctx context.Context, o Options, p Publication, build func(*Generation) error) (Published, error) {
 	o = o.withDefaults()
+	o.Own = false // whoever opens it next decides that
 	done, err := publish(ctx, o, p, build)
 	if err != nil {
 		return Published{}, fmt.Errorf("new generation in %s: %w", o.Dir, err)

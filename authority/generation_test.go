@@ -95,6 +95,7 @@ func TestPublishInAFreshDirectory(t *testing.T) {
 // its files kept or removed.
 func TestReplacedAuthorityRefusesEverything(t *testing.T) {
 	t.Parallel()
+	authoritytest.Shared(t)
 	for _, keep := range []bool{true, false} {
 		b := authoritytest.Setup(t)
 		b.Publish()
@@ -149,6 +150,7 @@ func TestReplacedAuthorityRefusesEverything(t *testing.T) {
 func TestPublishRefusesAnUnsoundGeneration(t *testing.T) {
 	t.Parallel()
 	authoritytest.Shared(t)
+	authoritytest.Shared(t)
 	b := authoritytest.Setup(t)
 	b.Publish()
 	before := tree(t, filepath.Join(b.Options.Dir, "generations"))
@@ -185,6 +187,7 @@ func TestPublishRefusesAnUnsoundGeneration(t *testing.T) {
 
 func TestPublishWaitsForNobody(t *testing.T) {
 	t.Parallel()
+	authoritytest.Shared(t)
 	b := authoritytest.Setup(t)
 	o := b.Options
 	o.LockWait = 30 * time.Millisecond
@@ -287,5 +290,44 @@ func TestRewrittenActiveFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Publish()
+	}
+}
+
+// Who owns an authority can't be replaced, and backs it up all the same.
+func TestOwnerIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	p := b.Publish()
+	if err := b.Authority.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.Options.Own = true
+	var err error
+	if b.Authority, err = authority.Open(context.Background(), b.Options); err != nil {
+		t.Fatal(err)
+	}
+	if b.Repo, err = b.Authority.Repository(context.Background(), 4); err != nil {
+		t.Fatal(err)
+	}
+	other := b.Options
+	other.LockWait = 20 * time.Millisecond
+	if _, err := authority.Publish(context.Background(), other, authority.Publication{Replace: true}, empty); !errors.Is(err, bindb.ErrBusy) {
+		t.Errorf("publish: %v, want ErrBusy", err)
+	}
+	if _, err := authority.Compact(context.Background(), other, authority.CompactOptions{}); !errors.Is(err, bindb.ErrBusy) {
+		t.Errorf("compact: %v, want ErrBusy", err)
+	}
+	dst, _ := backup(t, b.Authority)
+	if _, err := authority.Restore(context.Background(), other, dst, authority.Restoration{Replace: true}); !errors.Is(err, bindb.ErrBusy) {
+		t.Errorf("restore: %v, want ErrBusy", err)
+	}
+	wantEntries(t, filepath.Join(b.Options.Dir, "generations"), "1")
+	b.Next(p)
+	// A Repository that nobody has opened yet is in the backup too.
+	if _, _, err := b.Authority.AddRepository(context.Background(), "other", record.Namespace{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, m := backup(t, b.Authority); m.Repositories != 6 {
+		t.Errorf("%d repositories in the backup", m.Repositories)
 	}
 }

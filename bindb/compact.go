@@ -119,9 +119,8 @@ type Compacted struct {
 // from. Nothing is synced. Check must have succeeded before.
 func (h *Held) Compact(ctx context.Context, fsys vfs.FS, dir string, progress func(bytes int64)) (Compacted, error) {
 	defer func() { _ = h.r.closeFiles() }() // only read
-	v := h.r.newView()
 	c := &compactor{
-		ctx: ctx, fs: fsys, dir: dir, src: &v, progress: progress,
+		ctx: ctx, fs: fsys, dir: dir, src: h.r.newView(), progress: progress,
 		keep: map[*family]uint32{}, used: map[*family]*extents{},
 	}
 	if err := c.run(h.r.Kind); err != nil {
@@ -190,7 +189,7 @@ func (c *compactor) run(kind record.Root) error {
 // kept is how many records of a family are kept: all, apart from rows at the end
 // of which no decision or revision knows.
 func (c *compactor) kept(f *family) (uint32, error) {
-	count, err := f.countBy(c.src.size)
+	count, err := c.src.count(f)
 	if err != nil {
 		return 0, err
 	}
@@ -304,7 +303,7 @@ func (c *compactor) compare(kind record.Root) (err error) {
 		loc, hasPayload := locators[f]
 		var before, after payloadReader
 		if hasPayload {
-			before, after = payloadReader{src: c.src, f: loc.payload}, payloadReader{src: &dst, f: loc.payload}
+			before, after = payloadReader{src: c.src, f: loc.payload}, payloadReader{src: dst, f: loc.payload}
 		}
 		other := make([]byte, 0, copyPiece)
 		err := c.pieces(f, HeaderSize, f.offset(c.keep[f]), func(at int64, b []byte) error {

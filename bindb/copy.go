@@ -72,9 +72,11 @@ func (r *Root) Copy(ctx context.Context, fsys vfs.FS, dir string, progress func(
 		return nil, err
 	}
 	defer c.close()
-	ahead, err := r.copiesAhead()
-	if err != nil {
-		return nil, err
+	ahead := false
+	if !r.Own { // whose views hold nobody up
+		if ahead, err = r.copiesAhead(); err != nil {
+			return nil, err
+		}
 	}
 	if ahead {
 		for i, f := range c.list {

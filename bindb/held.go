@@ -17,6 +17,7 @@ type Held struct {
 // Hold takes the locks of a root without opening it, so that a damaged one can be
 // held too. The error is ErrBusy while somebody uses the root.
 func Hold(ctx context.Context, cfg Config) (*Held, error) {
+	cfg.Own = false // nothing of it is needed in memory
 	r := newRoot(cfg)
 	locks, err := r.lock(ctx, vfs.Exclusive)
 	if err != nil {
@@ -62,6 +63,7 @@ func (h *Held) Release() error {
 // writing anything: they belong to nobody, as those of a backup. It returns every
 // violation, at most 1000. fn, if not nil, then reads a root that is sound.
 func Verify(ctx context.Context, cfg Config, fn func(Reader) error) (findings []Finding, err error) {
+	cfg.Own = false
 	r := newRoot(cfg)
 	defer func() { err = errors.Join(err, r.closeFiles()) }()
 	entries, err := r.FS.ReadDir(r.Dir)

@@ -24,7 +24,7 @@ func Records(ctx context.Context, rd Reader, fn func(*RawRecord) error) error {
 		if !ok || f.root != rd.root().Kind || layout.Kind == record.KindHelper {
 			continue
 		}
-		count, err := f.countBy(rd.size)
+		count, err := rd.count(f)
 		if err != nil {
 			return err
 		}

@@ -218,8 +218,22 @@ func (l *load) load(r *Root, f *family) (*fileImage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.verifyLoaded(f, x); err != nil {
+		return nil, err
+	}
 	l.file.Store(x)
 	return x, nil
+}
+
+// verifyLoaded compares a file that was just loaded with its checksums, if a clean
+// stop has left them.
+func (r *Root) verifyLoaded(f *family, x *fileImage) error {
+	if r.sealed == nil {
+		return nil
+	}
+	img := &image{r: r, files: make([]*fileImage, len(families))}
+	img.files[f.no] = x
+	return firstOf(r.sealed.verifyFile(img, f, 1))
 }
 
 // inParallel calls fn for 0..n-1 on all processors and returns the error of the

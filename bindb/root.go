@@ -109,6 +109,9 @@ type Root struct {
 	// stop that writes them.
 	sums    atomic.Pointer[sums]
 	sumsDue atomic.Bool
+	// sealed are those that an owner found. Of a file that was not loaded yet they
+	// are true to the end, since a batch loads what it writes to.
+	sealed *sums
 
 	recovered []Recovery // changed with rw held
 
@@ -256,6 +259,9 @@ func (r *Root) own(ctx context.Context, foreign bool) error {
 		if f, ok := byFile[e.Name]; ok {
 			r.loads[f.no].size = e.Size
 		}
+	}
+	if r.sealed = r.currentSums(r.batch); r.sealed != nil {
+		r.sums.Store(r.sealed)
 	}
 	img := &image{r: r, files: make([]*fileImage, len(families))}
 	r.image.Store(img)

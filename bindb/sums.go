@@ -244,16 +244,11 @@ func eachPage(rd Reader, f *family, length int64, fn func(page int64, b []byte) 
 func (s *sums) verify(rd Reader, limit int) ([]Finding, error) {
 	var findings []Finding
 	for _, f := range families {
-		known := s.files[f.no]
-		if known.length == 0 || len(findings) >= limit {
-			continue
+		if len(findings) >= limit {
+			break
 		}
-		err := eachPage(rd, f, known.length, func(page int64, b []byte) bool {
-			if crc32.Checksum(b, castagnoli) != known.pages[page] {
-				findings = append(findings, badPage(f, page, int64(len(b))))
-			}
-			return len(findings) < limit
-		})
+		bad, err := s.verifyFile(rd, f, limit-len(findings))
+		findings = append(findings, bad...)
 		if errors.Is(err, ErrCorrupt) {
 			continue // the file is too short, which other checks report
 		}
@@ -262,6 +257,18 @@ func (s *sums) verify(rd Reader, limit int) ([]Finding, error) {
 		}
 	}
 	return findings, nil
+}
+
+// verifyFile does so for one file.
+func (s *sums) verifyFile(rd Reader, f *family, limit int) (findings []Finding, err error) {
+	known := s.files[f.no]
+	err = eachPage(rd, f, known.length, func(page int64, b []byte) bool {
+		if crc32.Checksum(b, castagnoli) != known.pages[page] {
+			findings = append(findings, badPage(f, page, int64(len(b))))
+		}
+		return len(findings) < limit
+	})
+	return findings, err
 }
 
 // badPage is the finding for a page of n bytes that does not have its sum.

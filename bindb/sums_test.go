@@ -295,3 +295,39 @@ func TestCrashAroundCleanStop(t *testing.T) {
 	p.Random = 60
 	crashEverywhere(t, sim, cfg, h, p)
 }
+
+// An owner verifies what it loads: nobody reads a flipped bit.
+func TestOwnerVerifiesWhatItLoads(t *testing.T) {
+	t.Parallel()
+	_, cfg := manyLines(t)
+	off, _ := fieldOf(t, "line.bin", "created_at_s", 150)
+	flip(t, cfg, "line.bin", off, 3)
+	cfg.Own = true
+	r := open(t, cfg)
+	ctx := context.Background()
+	err := r.View(ctx, func(rd bindb.Reader) error {
+		_, err := bindb.Lines.Get(rd, 0)
+		return err
+	})
+	if !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(err.Error(), "line.bin record 102: page 1") {
+		t.Errorf("a reader gets %v", err)
+	}
+	err = r.Update(ctx, write(func(w *writer) { w.line("next") }))
+	if !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(err.Error(), "line.bin record 102: page 1") {
+		t.Errorf("a mutation gets %v", err)
+	}
+	expect(t, r, "SUM line.bin 102 ")
+	update(t, r, func(w *writer) { w.actor("ada") }) // others are not concerned
+	closeRoot(t, r)
+	flip(t, cfg, "line.bin", off, 3)
+	r = open(t, cfg)
+	update(t, r, func(w *writer) {
+		w.line("next")
+		change(w, bindb.Lines, 150, func(l *record.Line) { l.UpdatedAt++ })
+	})
+	if !r.SumsKnown() {
+		t.Error("the checksums are not known any more")
+	}
+	expect(t, r, "")
+	closeRoot(t, r)
+}

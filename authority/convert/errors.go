@@ -11,6 +11,10 @@ var (
 	// well-formed. Nothing was published.
 	ErrSource = errors.New("source is refused")
 
+	// ErrChoice is returned for a kind of source or a gate that does not exist,
+	// and for one that the kind of source does not have.
+	ErrChoice = errors.New("no such conversion")
+
 	// ErrDrift is returned when the source changed while it was converted.
 	// Nothing was published.
 	ErrDrift = errors.New("source has changed during the conversion")

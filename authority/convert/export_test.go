@@ -3,33 +3,31 @@ package convert
 import (
 	"context"
 
-	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/internal/vfs"
 )
 
 // BuildU32Time builds the roots of a predecessor where config says, without
 // publishing them.
-func BuildU32Time(ctx context.Context, fsys vfs.FS, dir string, config func(record.Root, string) bindb.Config) (*Report, error) {
-	u := newU32Time(fsys, dir, config)
+func BuildU32Time(ctx context.Context, fsys vfs.FS, dir string, r roots) (*Report, error) {
+	u := newU32Time(fsys, dir, r)
 	err := u.run(ctx)
 	return u.rep, err
 }
 
 // WidenU32Time does the same without validating the target.
-func WidenU32Time(ctx context.Context, fsys vfs.FS, dir string, config func(record.Root, string) bindb.Config) (Inventory, error) {
-	u := newU32Time(fsys, dir, config)
+func WidenU32Time(ctx context.Context, fsys vfs.FS, dir string, r roots) (Inventory, error) {
+	u := newU32Time(fsys, dir, r)
 	listed, files, err := u.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return u.freeze(ctx, listed, files, func(context.Context) error { return nil }, u.moved)
+	return u.freeze(ctx, listed, files, func(context.Context) error { return nil })
 }
 
-func newU32Time(fsys vfs.FS, dir string, config func(record.Root, string) bindb.Config) *u32Time {
+func newU32Time(fsys vfs.FS, dir string, r roots) *u32Time {
 	return &u32Time{
-		source: source{fs: fsys, dir: dir}, target: &target{config: config},
-		rep: newReport(FromU32Time, dir), moved: func(int64) {},
+		source: source{fs: fsys, dir: dir}, target: &target{roots: r}, rep: newReport(FromU32Time, dir),
 	}
 }
 

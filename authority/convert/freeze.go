@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/internal/vfs"
 )
 
@@ -35,6 +36,28 @@ func (c *copying) size() int64 {
 	}
 	records := (c.file.size - bindb.HeaderSize) / int64(c.widening.old)
 	return bindb.HeaderSize + records*int64(c.widening.size)
+}
+
+// measure checks what the length can show of a family, which is called name.
+func (c *copying) measure(name string) error {
+	if c.file.size < bindb.HeaderSize {
+		return sourcef(c.file.path, "is %d bytes long, shorter than its header of %d", c.file.size, bindb.HeaderSize)
+	}
+	l, ok := record.ByFile(name)
+	if !ok {
+		return nil // variable bytes
+	}
+	of, body := l.Size, c.file.size-bindb.HeaderSize
+	if c.widening != nil {
+		of = c.widening.old
+	}
+	if body%int64(of) != 0 {
+		return sourcef(c.file.path, "has %d bytes behind its header, which is no multiple of the %d bytes of a record", body, of)
+	}
+	if n := body / int64(of); n > record.MaxTargets {
+		return sourcef(c.file.path, "holds %d records, more than %d", n, int64(record.MaxTargets))
+	}
+	return nil
 }
 
 // piece gives the lengths of what is read and written at a time, whole records
@@ -148,7 +171,7 @@ func (h *hashing) end() [32]byte {
 
 // copy reads the file for the first time: it writes what the file becomes and
 // sums up what was read. The target is not synced; its file is returned open.
-func (c *copying) copy(ctx context.Context, s *source, moved func(int64)) (to vfs.File, err error) {
+func (c *copying) copy(ctx context.Context, s *source, read *counter) (to vfs.File, err error) {
 	if c.to != "" {
 		if to, err = s.fs.OpenFile(c.to, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 			return nil, err
@@ -160,7 +183,7 @@ func (c *copying) copy(ctx context.Context, s *source, moved func(int64)) (to vf
 	at := int64(0)
 	err = c.each(ctx, s, func(off int64, b []byte) error {
 		h.take(b)
-		moved(int64(len(b)))
+		read.add(len(b))
 		if to == nil {
 			return nil
 		}
@@ -183,12 +206,12 @@ func (c *copying) copy(ctx context.Context, s *source, moved func(int64)) (to vf
 
 // compare reads the file for the second time and compares what it becomes with
 // what the target holds.
-func (c *copying) compare(ctx context.Context, s *source, moved func(int64)) (err error) {
+func (c *copying) compare(ctx context.Context, s *source, read *counter) (err error) {
 	if c.to == "" {
 		h := newHashing()
 		err := c.each(ctx, s, func(_ int64, b []byte) error {
 			h.take(b)
-			moved(int64(len(b)))
+			read.add(len(b))
 			return nil
 		})
 		if sum := h.end(); err == nil && sum != c.sum {
@@ -206,7 +229,7 @@ func (c *copying) compare(ctx context.Context, s *source, moved func(int64)) (er
 	there := make([]byte, min(int64(write), c.size()))
 	at := int64(0)
 	return c.each(ctx, s, func(off int64, b []byte) error {
-		moved(int64(len(b)))
+		read.add(len(b))
 		out, err := c.convert(dst, b, off)
 		if err != nil {
 			return err
@@ -227,12 +250,16 @@ func (c *copying) compare(ctx context.Context, s *source, moved func(int64)) (er
 // inventory is sorted, and complete when files is what list gave. Copies are
 // durable when freeze returns; between the passes and beside the second one runs
 // check, which sees all copies.
-func (s *source) freeze(ctx context.Context, listed []sourceFile, files []*copying, check func(context.Context) error, moved func(int64)) (Inventory, error) {
+func (s *source) freeze(ctx context.Context, listed []sourceFile, files []*copying, check func(context.Context) error) (Inventory, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	read := &counter{fn: s.progress}
+	for _, c := range files {
+		read.all += 2 * c.file.size
+	}
 	syncs := newSyncs()
 	err := inParallel(ctx, len(files), func(ctx context.Context, i int) error {
-		to, err := files[i].copy(ctx, s, moved)
+		to, err := files[i].copy(ctx, s, read)
 		if err == nil && to != nil {
 			syncs.add(to)
 		}
@@ -244,7 +271,7 @@ func (s *source) freeze(ctx context.Context, listed []sourceFile, files []*copyi
 	checked := make(chan error, 1)
 	go func() { checked <- check(ctx) }()
 	err = inParallel(ctx, len(files), func(ctx context.Context, i int) error {
-		return files[i].compare(ctx, s, moved)
+		return files[i].compare(ctx, s, read)
 	})
 	if err == nil {
 		err = s.unchanged(listed)

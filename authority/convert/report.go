@@ -1,5 +1,7 @@
 package convert
 
+import "fmt"
+
 // ReportSchema names the JSON form of a Report.
 const ReportSchema = "writ.db-conversion.v1"
 
@@ -9,6 +11,11 @@ type Report struct {
 	From   string `json:"from"`   // kind of the source
 	Source string `json:"source"` // directory
 	DryRun bool   `json:"dry_run"`
+	// Target is the data directory of the new installation, with its id and the
+	// generation that holds the result; empty and 0 in a dry run.
+	Target       string `json:"target"`
+	Installation string `json:"installation"`
+	Generation   uint64 `json:"generation"`
 	// Inventory is what was read; its digest tells one source from another.
 	Inventory InventoryReport `json:"inventory"`
 	// Registry has the families of the registry.
@@ -71,4 +78,8 @@ func newReport(from, dir string) *Report {
 
 func (r *Report) inventory(inv Inventory) {
 	r.Inventory = InventoryReport{len(inv), inv.Bytes(), inv.Digest()}
+}
+
+func (r *Report) warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }

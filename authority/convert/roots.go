@@ -2,10 +2,10 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
@@ -14,17 +14,15 @@ import (
 // target is the set of roots that a conversion builds. None of them counts until
 // the installation names them.
 type target struct {
-	// config gives where a root is built. label is "registry" or the decimal
-	// index of a Repository.
-	config func(kind record.Root, label string) bindb.Config
+	roots
 	// repositories are the indexes that get a directory, ascending.
 	repositories []uint32
 }
 
-func (t *target) registry() bindb.Config { return t.config(record.RootRegistry, "registry") }
-
-func (t *target) repository(index uint32) bindb.Config {
-	return t.config(record.RootAuthority, strconv.FormatUint(uint64(index), 10))
+// roots says where roots are built. An authority.Generation is one.
+type roots interface {
+	Registry() bindb.Config
+	Repository(index uint32) bindb.Config
 }
 
 // create makes every root with empty files.
@@ -34,9 +32,9 @@ func (t *target) create(ctx context.Context) error {
 			return err
 		}
 		if i == 0 {
-			return bindb.Create(t.registry())
+			return bindb.Create(t.Registry())
 		}
-		return bindb.Create(t.repository(t.repositories[i-1]))
+		return bindb.Create(t.Repository(t.repositories[i-1]))
 	})
 }
 
@@ -78,7 +76,7 @@ type registered struct {
 
 func (t *target) readRegistry(ctx context.Context, rep *Report) ([]registered, error) {
 	var list []registered
-	err := inspect(ctx, t.registry(), func(r bindb.Reader) (err error) {
+	err := inspect(ctx, t.Registry(), func(r bindb.Reader) (err error) {
 		list = nil
 		n, err := bindb.Repositories.Count(r)
 		if err != nil {
@@ -97,16 +95,25 @@ func (t *target) readRegistry(ctx context.Context, rep *Report) ([]registered, e
 			return nil
 		})
 	})
-	if err == nil {
-		rep.Registry, err = counts(t.registry())
+	if err != nil {
+		return nil, unsound("registry", err)
 	}
+	rep.Registry, err = counts(t.Registry())
 	return list, err
+}
+
+// unsound says of which root of the source the records violate the format.
+func unsound(root string, err error) error {
+	if errors.Is(err, bindb.ErrCorrupt) && !errors.Is(err, ErrSource) {
+		return fmt.Errorf("%w: %s: %w", ErrSource, root, err)
+	}
+	return err
 }
 
 // checkRepository validates one root. A purged Repository has given up its Jobs
 // and the references to them (J06).
 func (t *target) checkRepository(ctx context.Context, rep *RepositoryReport, rec record.Repository) error {
-	cfg := t.repository(rep.Index)
+	cfg := t.Repository(rep.Index)
 	err := inspect(ctx, cfg, func(r bindb.Reader) error {
 		if rec.Lifecycle != record.LifecyclePurged {
 			return nil
@@ -135,7 +142,7 @@ func (t *target) checkRepository(ctx context.Context, rep *RepositoryReport, rec
 		})
 	})
 	if err != nil {
-		return err
+		return unsound(fmt.Sprintf("repositories/%d", rep.Index), err)
 	}
 	rep.Families, err = counts(cfg)
 	return err

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/writ-authority/writ/bindb"
+	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/internal/vfs"
 )
 
@@ -18,6 +20,8 @@ type source struct {
 	// place says whether a directory or file may be there; its error refuses the
 	// source. It never sees links.
 	place func(path string, dir bool) error
+	// progress may be nil.
+	progress func(read, all int64)
 }
 
 // sourceFile is one regular file of a source.
@@ -102,6 +106,52 @@ func (s *source) unchanged(before []sourceFile) error {
 	}
 	if len(after) < len(before) {
 		return driftf(before[len(after)].path, "was removed")
+	}
+	return nil
+}
+
+// part is a directory of a source with the files that it should have.
+type part struct {
+	dir   string // relative to the source, with a slash at its end
+	files []string
+}
+
+// sizes finds the lengths of files by path.
+func sizes(listed []sourceFile) map[string]int64 {
+	m := make(map[string]int64, len(listed))
+	for _, f := range listed {
+		m[f.path] = f.size
+	}
+	return m
+}
+
+// missing lists the files that a part does not have.
+func (p part) missing(sizes map[string]int64) []string {
+	var list []string
+	for _, file := range p.files {
+		if _, ok := sizes[p.dir+file]; !ok {
+			list = append(list, file)
+		}
+	}
+	return list
+}
+
+// orphaned refuses a missing record file whose variable bytes are there: it was
+// not empty. An empty file may be missing, since it is synthesised.
+func orphaned(listed []sourceFile, parts []part) error {
+	sizes := sizes(listed)
+	for _, p := range parts {
+		for _, file := range p.missing(sizes) {
+			l, ok := record.ByFile(file)
+			if !ok {
+				continue
+			}
+			for _, f := range l.Fields {
+				if payload := p.dir + f.Target; strings.HasSuffix(f.Name, "_offset") && sizes[payload] > bindb.HeaderSize {
+					return sourcef(p.dir+file, "is missing, but %s has %d bytes, which only its records use", payload, sizes[payload])
+				}
+			}
+		}
 	}
 	return nil
 }

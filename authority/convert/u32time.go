@@ -25,7 +25,6 @@ type u32Time struct {
 	source
 	target *target
 	rep    *Report
-	moved  func(int64)
 
 	registry string   // name of the registry's directory, once it is known
 	indexes  []uint32 // Repositories that have a directory, ascending
@@ -37,12 +36,13 @@ func (u *u32Time) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	inv, err := u.freeze(ctx, listed, files, func(ctx context.Context) error { return u.target.check(ctx, u.rep) }, u.moved)
+	inv, err := u.freeze(ctx, listed, files, func(ctx context.Context) error { return u.target.check(ctx, u.rep) })
 	if err != nil {
 		return err
 	}
 	u.rep.inventory(inv)
-	return u.synthesised(listed)
+	u.synthesised(listed)
+	return nil
 }
 
 // begin finds out what there is and makes the roots that it goes to.
@@ -75,13 +75,12 @@ func (u *u32Time) placed(path string, dir bool) error {
 	case len(parts) == 1 && dir && path == "repositories", len(parts) == 1 && !dir && slices.Contains(manifests, path):
 		return nil
 	case parts[0] == "repositories" && len(parts) == 2 && dir:
-		i, err := strconv.ParseUint(parts[1], 10, 32)
-		if err != nil || strconv.FormatUint(i, 10) != parts[1] || i >= record.MaxTargets {
+		i, ok := index(parts[1])
+		if !ok {
 			return sourcef(path, "is not named by the index of a Repository, such as 0 or 4")
 		}
-		if !slices.Contains(u.indexes, uint32(i)) {
-			u.indexes = append(u.indexes, uint32(i))
-			slices.Sort(u.indexes)
+		if at, there := slices.BinarySearch(u.indexes, i); !there {
+			u.indexes = slices.Insert(u.indexes, at, i)
 		}
 		return nil
 	case parts[0] == "repositories" && len(parts) > 2:
@@ -147,95 +146,66 @@ func (u *u32Time) plan(listed []sourceFile) ([]*copying, error) {
 			continue
 		}
 		c.to = filepath.Join(cfg.Dir, name)
-		if f.size < bindb.HeaderSize {
-			return nil, sourcef(f.path, "is %d bytes long, shorter than its header of %d", f.size, bindb.HeaderSize)
+		if l, ok := record.ByFile(name); ok {
+			if w := widen(l); !w.same() {
+				c.widening = &w
+			}
 		}
-		l, ok := record.ByFile(name)
-		if !ok {
-			continue // variable bytes
-		}
-		w := widen(l)
-		if !w.same() {
-			c.widening = &w
-		}
-		body := f.size - bindb.HeaderSize
-		if body%int64(w.old) != 0 {
-			return nil, sourcef(f.path, "has %d bytes behind its header, which is no multiple of the %d bytes of a record in %s", body, w.old, FromU32Time)
-		}
-		if n := body / int64(w.old); n > record.MaxTargets {
-			return nil, sourcef(f.path, "holds %d records, more than %d", n, int64(record.MaxTargets))
+		if err := c.measure(name); err != nil {
+			return nil, err
 		}
 	}
-	return files, u.orphaned(listed)
+	return files, orphaned(listed, u.parts())
+}
+
+// parts are the roots of the source.
+func (u *u32Time) parts() []part {
+	list := []part{{u.registry + "/", record.Files(record.RootRegistry)}}
+	for _, i := range u.indexes {
+		list = append(list, part{fmt.Sprintf("repositories/%d/", i), record.Files(record.RootAuthority)})
+	}
+	return list
+}
+
+// synthesised reports the files that the source does not have.
+func (u *u32Time) synthesised(listed []sourceFile) {
+	for i, p := range u.parts() {
+		for _, file := range p.missing(sizes(listed)) {
+			if i == 0 {
+				u.rep.warn("%s is not in the source and is empty in the target", p.dir+file)
+				continue
+			}
+			r := &u.rep.Repositories[i-1]
+			r.Synthesised = append(r.Synthesised, file)
+		}
+	}
 }
 
 // root says in which root of the target a file lies, and its name there.
 func (u *u32Time) root(path string) (cfg bindb.Config, name string, ok bool) {
 	if rest, ok := strings.CutPrefix(path, u.registry+"/"); ok {
-		return u.target.registry(), rest, true
+		return u.target.Registry(), rest, true
 	}
+	return inRepository(u.target, path)
+}
+
+// inRepository says in which Repository of the target a file lies that is below
+// repositories in the source.
+func inRepository(t *target, path string) (cfg bindb.Config, name string, ok bool) {
 	rest, ok := strings.CutPrefix(path, "repositories/")
 	if !ok {
 		return bindb.Config{}, "", false
 	}
-	label, name, _ := strings.Cut(rest, "/")
-	return u.target.config(record.RootAuthority, label), name, true
+	label, name, ok := strings.Cut(rest, "/")
+	i, canonical := index(label)
+	if !ok || !canonical {
+		return bindb.Config{}, "", false
+	}
+	return t.Repository(i), name, true
 }
 
-// orphaned refuses a missing record file whose variable bytes are there: it was
-// not empty. An empty file may be missing, since it is synthesised.
-func (u *u32Time) orphaned(listed []sourceFile) error {
-	sizes := map[string]int64{}
-	for _, f := range listed {
-		sizes[f.path] = f.size
-	}
-	return u.missing(sizes, func(_ int, dir, file string) error {
-		l, ok := record.ByFile(file)
-		if !ok {
-			return nil
-		}
-		for _, f := range l.Fields {
-			if payload := dir + f.Target; strings.HasSuffix(f.Name, "_offset") && sizes[payload] > bindb.HeaderSize {
-				return sourcef(dir+file, "is missing, but %s has %d bytes, which only its records use", payload, sizes[payload])
-			}
-		}
-		return nil
-	})
-}
-
-// missing calls fn for each file that a root must have and does not. root counts
-// the Repositories; it is -1 for the registry. dir ends with a slash.
-func (u *u32Time) missing(sizes map[string]int64, fn func(root int, dir, file string) error) error {
-	for root := -1; root < len(u.indexes); root++ {
-		kind, dir := record.RootRegistry, u.registry+"/"
-		if root >= 0 {
-			kind, dir = record.RootAuthority, fmt.Sprintf("repositories/%d/", u.indexes[root])
-		}
-		for _, file := range record.Files(kind) {
-			if _, ok := sizes[dir+file]; ok {
-				continue
-			}
-			if err := fn(root, dir, file); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// synthesised reports the files that the source did not have.
-func (u *u32Time) synthesised(listed []sourceFile) error {
-	sizes := map[string]int64{}
-	for _, f := range listed {
-		sizes[f.path] = f.size
-	}
-	return u.missing(sizes, func(root int, dir, file string) error {
-		if root < 0 {
-			u.rep.Warnings = append(u.rep.Warnings, dir+file+" is not in the source and is empty in the target")
-			return nil
-		}
-		r := &u.rep.Repositories[root]
-		r.Synthesised = append(r.Synthesised, file)
-		return nil
-	})
+// index reads the canonical index of a Repository.
+func index(text string) (uint32, bool) {
+	i, err := strconv.ParseUint(text, 10, 32)
+	return uint32(i), err == nil && strconv.FormatUint(i, 10) == text && i < record.MaxTargets
 }

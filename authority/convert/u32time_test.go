@@ -137,19 +137,28 @@ func write(t testing.TB, fsys vfs.FS, path string, b []byte) {
 	}
 }
 
-// below gives roots in a directory that exists.
-func below(t testing.TB, fsys vfs.FS, dir string) func(record.Root, string) bindb.Config {
+// somewhere is where roots are built that are not published.
+type somewhere struct {
+	fs  vfs.FS
+	dir string
+}
+
+func (s somewhere) Registry() bindb.Config {
+	return bindb.Config{FS: s.fs, Dir: filepath.Join(s.dir, "registry"), Kind: record.RootRegistry, Label: "registry", Runtime: filepath.Join(s.dir, "runtime")}
+}
+
+func (s somewhere) Repository(index uint32) bindb.Config {
+	label := strconv.FormatUint(uint64(index), 10)
+	return bindb.Config{FS: s.fs, Dir: filepath.Join(s.dir, "repositories", label), Kind: record.RootAuthority, Label: label, Runtime: filepath.Join(s.dir, "runtime")}
+}
+
+// below gives roots in a directory.
+func below(t testing.TB, fsys vfs.FS, dir string) somewhere {
 	t.Helper()
 	if err := vfs.MkdirAll(fsys, filepath.Join(dir, "repositories"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return func(kind record.Root, label string) bindb.Config {
-		c := bindb.Config{FS: fsys, Dir: filepath.Join(dir, "registry"), Kind: kind, Label: label, Runtime: filepath.Join(dir, "runtime")}
-		if kind == record.RootAuthority {
-			c.Dir = filepath.Join(dir, "repositories", label)
-		}
-		return c
-	}
+	return somewhere{fsys, dir}
 }
 
 // bins reads every .bin file of a generation by relative path.

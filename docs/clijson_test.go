@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/writ-authority/writ/authority"
+	"github.com/writ-authority/writ/authority/convert"
 	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/gate"
 	"github.com/writ-authority/writ/gitrepo/gitrepotest"
@@ -97,6 +98,7 @@ func TestJSONContractNamesEveryMember(t *testing.T) {
 		{"payload-file", record.PayloadFiles()[0]},
 		{"record", record.Dumped{}},
 		{"writ.db-export.v1", authority.ExportHeader{}},
+		{"writ.db-conversion.v1", convert.Report{}},
 	} {
 		c.compare(t, x.table, reflect.TypeOf(x.value))
 	}
@@ -353,6 +355,7 @@ func TestJSONContract(t *testing.T) {
 	run("writ.log.v1", 0, "log")
 	run("writ.doctor.v1", 0, "doctor")
 	run("writ.db-layout.v1", 0, "db", "layout")
+	conversion(t, run)
 	run("writ.db-check.v1", 0, "db", "check")
 	run("writ.db-recover.v1", 0, "db", "recover")
 	run("writ.db-reindex.v1", 0, "db", "reindex")

@@ -430,3 +430,45 @@ func fill(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(f.Truncate(max(0, size-spare)))
 }
+
+// predecessor writes a generation in the layout u32-time-v0, whose times have
+// four bytes: predecessor GENERATION DIR.
+func predecessor(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, args, 2, 2, "GENERATION DIR")
+	from, to := ts.MkAbs(args[0]), ts.MkAbs(args[1])
+	ts.Check(filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if l, ok := record.ByFile(d.Name()); ok {
+			b = narrowed(l, b)
+		}
+		return os.WriteFile(filepath.Join(to, rel), b, 0o600)
+	}))
+}
+
+// narrowed drops the upper half of every time.
+func narrowed(l *record.Layout, b []byte) []byte {
+	old := b[:record.HeaderSize:record.HeaderSize]
+	for rest := b[record.HeaderSize:]; len(rest) >= l.Size; rest = rest[l.Size:] {
+		for _, f := range l.Fields {
+			width := f.Width
+			if f.Time {
+				width = 4
+			}
+			old = append(old, rest[f.Offset:f.Offset+width]...)
+		}
+	}
+	return old
+}

@@ -16,7 +16,7 @@ import (
 func (a *app) db() *cobra.Command {
 	return group("db", "Look at the files of the authority",
 		a.dbCheck(), a.dbRecover(), a.dbReindex(), a.dbLayout(), a.dbDump(),
-		a.dbBackup(), a.dbVerify(), a.dbRestore(), a.dbCompact(), a.dbExport(),
+		a.dbBackup(), a.dbVerify(), a.dbRestore(), a.dbCompact(), a.dbExport(), a.dbConvert(),
 	)
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/writ-authority/writ/authority"
+	"github.com/writ-authority/writ/authority/convert"
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/gate"
@@ -45,6 +46,9 @@ var codes = []struct {
 }{
 	{gate.ErrInterrupted, exitInterrupted, "interrupted"},
 	{context.Canceled, exitInterrupted, "interrupted"},
+	{convert.ErrDrift, exitConflict, "source_changed"},
+	{convert.ErrSource, exitCorrupt, "refused_source"},
+	{convert.ErrChoice, exitUsage, "no_such_conversion"},
 	{gate.ErrLostContent, exitCorrupt, "lost_content"},
 	{bindb.ErrCorrupt, exitCorrupt, "corrupt"},
 	{bindb.ErrLayout, exitCorrupt, "unknown_layout"},
@@ -117,6 +121,8 @@ func adviceOf(err error) string {
 		{syscall.EROFS, "the file system is read-only; choose another data directory with --data"},
 		{fs.ErrPermission, "check who owns the data directory, or choose another with --data"},
 		{bindb.ErrReadOnly, "a sync failed; check the disk, then run the command again to recover"},
+		{convert.ErrDrift, "stop the server that writes to the source, then convert again"},
+		{convert.ErrSource, "nothing was converted; docs/conversion.md says what a source must look like"},
 		{bindb.ErrCorrupt, "`writ db check --all` shows everything that is wrong; nothing is repaired by guessing"},
 		{authority.ErrNewerFormat, "use the newer version of writ"},
 	} {

@@ -73,6 +73,9 @@ func (r *Repository) Info() RepositoryInfo { return *r.latest.Load() }
 // namespace is what identities of this Repository begin with.
 func (r *Repository) namespace() record.Namespace { return r.latest.Load().Namespace }
 
+// Epoch is the epoch of the installation that the Repository belongs to.
+func (r *Repository) Epoch() uint64 { return r.a.Epoch() }
+
 // Root is the Binary DB root, for checks and dumps.
 func (r *Repository) Root() *bindb.Root { return r.root }
 

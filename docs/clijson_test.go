@@ -322,6 +322,18 @@ func TestJSONContract(t *testing.T) {
 	outcome("POLICY_BLOCKED", 1)
 	run("writ.gate.v1", 0, "waiver", "add", "lint", "--reason", "There is no linter.", "--expires", "72h")
 	run("writ.waivers.v1", 0, "waiver", "list")
+	run("writ.gate.v1", 0, "waiver", "revoke", "T-0001/W-01")
+	run("writ.gate.v1", 0, "waiver", "add", "lint", "--reason", "There is no linter.", "--expires", "72h")
+	run("writ.gate.v1", 0, "review", "request", "painters", "-m", "Please look.")
+	run("writ.gate.v1", 0, "review", "comment", "--defer", "--task-lane")
+	run("writ.gate.v1", 0, "review", "approve", "--actor", "Grace <grace@example.org>")
+	run("writ.reviews.v1", 0, "review", "list")
+	run("writ.attestations.v1", 0, "attest", "list")
+	run("writ.gate.v1", 0, "attest", "revoke", "T-0001/A-01")
+	run("writ.gate.v1", 0, "attest", "--author-mode", "human_with_ai_assist")
+	run("writ.gate.v1", 0, "policy", "evaluate")
+	run("writ.policy.v1", 0, "policy", "show")
+	workflow(t, repo, run)
 	run("writ.diffstat.v1", 0, "patchset", "diffstat")
 	run("writ.status.v1", 0, "status")
 
@@ -351,6 +363,11 @@ func TestJSONContract(t *testing.T) {
 	outcome("TARGET_UNUSABLE", 1, "--base", "elsewhere")
 	repo.Git("branch", "--move", "elsewhere", "main")
 
+	run("writ.gate.v1", 1, "land", "T-0001/C-01/P-01")
+	run("writ.lands.v1", 0, "land", "list")
+	run("writ.land.v1", 0, "land", "show", "T-0001/C-01/L-01")
+	run("writ.land.v1", 0, "land", "show", "T-0001/C-01/L-02")
+	run("writ.change.v1", 0, "change", "show", "T-0001/C-01")
 	run("writ.gate.v1", 0, "show")
 	run("writ.log.v1", 0, "log")
 	run("writ.doctor.v1", 0, "doctor")
@@ -446,6 +463,37 @@ func (o *observer) lines(t *testing.T, path string) {
 		o.look(t, table, table, v)
 		table = "export-record"
 	}
+}
+
+// workflow runs the commands on records for which no gate is needed.
+func workflow(t *testing.T, repo *gitrepotest.Repo, run func(schema string, exit int, args ...string) map[string]any) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "PLAN.md")
+	text := "# Faster uploads\n\nThey fail.\n\n## Client\n\n- [ ] Retry {#retry}\n- [x] Progress\n- Later {#later}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("writ.plan.v1", 0, "plan", "create", file)
+	run("writ.plan.v1", 0, "plan", "revise", "PR-0", file)
+	run("writ.plans.v1", 0, "plan", "list")
+	run("writ.plan.v1", 0, "plan", "show", "plan-revision:0")
+	run("writ.task.v1", 0, "task", "open", "Retry uploads", "--intent", "People see errors.")
+	run("writ.task.v1", 0, "task", "bind", "T-0002", "PR-0", "retry")
+	run("writ.tasks.v1", 0, "task", "list")
+	run("writ.change.v1", 0, "change", "open", "T-0002", "Client side")
+	run("writ.changes.v1", 0, "change", "list")
+	run("writ.task.v1", 0, "task", "link", "T-0001", "T-0001/C-01/P-02", "--change", "T-0001/C-01", "--model", "a model",
+		"--session", "--checkpoint", "--line", "work", "--worktree", "here", "--author-mode", "ai_with_human_review")
+	run("writ.change.v1", 0, "change", "archive", "T-0002/C-01", "--superseded")
+	run("writ.task.v1", 0, "task", "close", "T-0002", "--canceled")
+	run("writ.task.v1", 0, "task", "show", "T-0001")
+	run("writ.tasks.v1", 0, "task", "list", "--all", "--limit", "1")
+	run("writ.plan.v1", 0, "plan", "archive", "PR-0")
+	run("writ.patchsets.v1", 0, "patchset", "list", "T-0001/C-01")
+	run("writ.patchset.v1", 0, "patchset", "show", "T-0001/C-01/P-02")
+	run("writ.patchset.v1", 0, "patchset", "withdraw", "T-0001/C-01/P-01")
+	run("writ.lands.v1", 0, "land", "list")
+	run("writ.error.v1", 2, "plan", "create", filepath.Join(repo.Dir, "writ.yaml"))
 }
 
 func (o *observer) golden(t *testing.T) {

@@ -107,11 +107,14 @@ func (x explainer) check(c record.PolicyCheck) (why, next string) {
 		}
 		return fmt.Sprintf("%s, %s", f.Attestation.ID, f.Attestation.CreatedAt), ""
 	case record.CheckKindAIProvenance:
-		if c.Status == record.CheckStatusPass {
+		switch {
+		case c.Status == record.CheckStatusPass && x.p.Meta.AuthorMode() == record.AuthorModeHumanOnly:
 			return fmt.Sprintf("the author mode is %s", x.p.Meta.AuthorMode()), ""
+		case c.Status == record.CheckStatusPass:
+			return "a snapshot link names session, checkpoint and model", ""
 		}
 		return fmt.Sprintf("the author mode is %s and no snapshot link names session, checkpoint and model", x.p.Meta.AuthorMode()),
-			"record where the change came from"
+			fmt.Sprintf("`writ task link %s %s --model NAME --session --checkpoint`", x.p.ID.Task(), x.p.ID)
 	case record.CheckKindCodeReviewSummary:
 		if c.Status == record.CheckStatusPass {
 			return "a code review summary is there", ""

@@ -107,13 +107,14 @@ func (l *landing) run(ctx context.Context) error {
 
 // allowed evaluates the Patchset once more, now that nobody can change it.
 func (l *landing) allowed(ctx context.Context) (bool, error) {
-	var open, landed bool
+	var open, landed, other bool
 	err := l.s.Update(ctx, func(tx *authority.Tx) error {
 		c, err := tx.Change(l.sub.rec.change)
 		if err != nil {
 			return err
 		}
 		open, landed = c.Open(), c.Meta.Lifecycle() == record.ChangeLifecycleLanded
+		other = c.SelectedPatchset != record.RefTo(l.sub.rec.patchset)
 		if !open {
 			return nil
 		}
@@ -123,6 +124,8 @@ func (l *landing) allowed(ctx context.Context) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
+	case landed && other:
+		l.end(PolicyBlocked, "another patchset of the change has landed", "")
 	case landed:
 		l.end(AlreadyLanded, "the change has landed before", "")
 	case !open:

@@ -214,6 +214,41 @@ func (w *Workspace) Review(ctx context.Context, p *authority.Patchset, who Who, 
 	})
 }
 
+// RequestReview asks exactly one team for a Review of a Patchset and decides again.
+func (w *Workspace) RequestReview(ctx context.Context, p *authority.Patchset, team, note string) (*Report, error) {
+	return w.act(ctx, p, func(tx *authority.Tx) error {
+		_, err := tx.RequestReview(p.Index, team, note)
+		return err
+	})
+}
+
+// Evaluate decides on a Patchset again with what is recorded, for instance once a
+// Waiver has expired.
+func (w *Workspace) Evaluate(ctx context.Context, p *authority.Patchset) (*Report, error) {
+	return w.act(ctx, p, nil)
+}
+
+// Land lands a recorded Patchset as it was gated, if it may. One that may not is a
+// Report, not an error.
+func (w *Workspace) Land(ctx context.Context, p *authority.Patchset) (*Report, error) {
+	s, err := w.subjectOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.look(ctx, s); err != nil {
+		return nil, err
+	}
+	land, err := w.land(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	out, err := w.report(ctx, s)
+	if err == nil {
+		out.Land = land
+	}
+	return out, err
+}
+
 // Attest records an Attestation of a Patchset and decides again. Its Patchset is
 // the one that p names, whatever s says.
 func (w *Workspace) Attest(ctx context.Context, p *authority.Patchset, s authority.AttestSpec) (*Report, error) {
@@ -231,4 +266,14 @@ func (w *Workspace) Waive(ctx context.Context, p *authority.Patchset, s authorit
 		_, err := tx.Waive(s)
 		return err
 	})
+}
+
+// RevokeAttestation takes an Attestation of a Patchset back and decides again.
+func (w *Workspace) RevokeAttestation(ctx context.Context, p *authority.Patchset, attestation uint32) (*Report, error) {
+	return w.act(ctx, p, func(tx *authority.Tx) error { return tx.RevokeAttestation(attestation) })
+}
+
+// RevokeWaiver ends a Waiver of a Patchset and decides again.
+func (w *Workspace) RevokeWaiver(ctx context.Context, p *authority.Patchset, waiver uint32) (*Report, error) {
+	return w.act(ctx, p, func(tx *authority.Tx) error { return tx.RevokeWaiver(waiver) })
 }

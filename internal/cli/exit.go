@@ -13,6 +13,7 @@ import (
 	"github.com/writ-authority/writ/gate"
 	"github.com/writ-authority/writ/gate/suite"
 	"github.com/writ-authority/writ/gitrepo"
+	"github.com/writ-authority/writ/internal/planfile"
 )
 
 // The exit codes of every command.
@@ -55,6 +56,7 @@ var codes = []struct {
 	{bindb.ErrForeign, exitCorrupt, "foreign"},
 	{authority.ErrNewerFormat, exitCorrupt, "newer_format"},
 	{suite.ErrConfig, exitUsage, "bad_configuration"},
+	{planfile.ErrFormat, exitUsage, "bad_plan"},
 	{gate.ErrUsage, exitUsage, "usage"},
 	{gitrepo.ErrUnknownRevision, exitUsage, "unknown_revision"},
 	{gitrepo.ErrNotRepository, exitUsage, "not_a_repository"},

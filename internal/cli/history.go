@@ -181,37 +181,6 @@ func (a *app) showStatus(list []gate.OpenChange, more bool) {
 	}
 }
 
-func (a *app) patchset() *cobra.Command {
-	return group("patchset", "Look into a patchset",
-		&cobra.Command{
-			Use:   "diffstat [PATCHSET]",
-			Short: "Compare the two trees of a patchset",
-			Args:  cobra.MaximumNArgs(1),
-			RunE: func(c *cobra.Command, args []string) error {
-				var d *gate.Diffstat
-				err := a.about(c.Context(), args, false, func(w *gate.Workspace, p *authority.Patchset) error {
-					var err error
-					d, err = w.Diffstat(c.Context(), p)
-					return err
-				})
-				if err != nil {
-					return err
-				}
-				doc := struct {
-					Schema string `json:"schema"`
-					*gate.Diffstat
-				}{"writ.diffstat.v1", d}
-				return a.print(doc, func() {
-					for _, f := range d.Files {
-						fmt.Fprintf(a.out, "%-12s  %s\n", f.Status, line(f.Path))
-					}
-					fmt.Fprintf(a.out, "%s: %d added, %d deleted, %d modified\n", d.Patchset, d.Added, d.Deleted, d.Modified)
-				})
-			},
-		},
-	)
-}
-
 func (a *app) doctor() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",

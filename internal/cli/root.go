@@ -94,7 +94,8 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print JSON")
 	root.AddCommand(
 		a.gate(), a.initFile(), a.review(), a.attest(), a.waiver(),
-		a.log(), a.show(), a.status(), a.patchset(), a.doctor(), a.repository(), a.db(),
+		a.policy(), a.task(), a.change(), a.patchset(), a.plan(), a.land(),
+		a.log(), a.show(), a.status(), a.doctor(), a.repository(), a.db(),
 	)
 	wrapArgs(root)
 	return root

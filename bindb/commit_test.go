@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/writ-authority/writ/bindb"
@@ -360,6 +361,155 @@ func TestRefusedRecords(t *testing.T) {
 	}
 	if dump(t, cfg) != state {
 		t.Error("a refused mutation left something behind")
+	}
+	closeRoot(t, r)
+}
+
+// The hooks of a batch and the sync of its journal do not wait for each other, but
+// the records wait for both.
+func TestPrepareRunsBesideTheJournal(t *testing.T) {
+	t.Parallel()
+	sim, cfg := simConfig(t)
+	create(t, cfg)
+	hooked, synced := make(chan struct{}), make(chan struct{})
+	armed := false
+	w := &watchedFS{FS: sim, before: func(file string) {
+		if armed && file == "4" {
+			close(synced)
+			<-hooked
+		}
+	}}
+	cfg.FS = w
+	r := open(t, cfg)
+	update(t, r, seed)
+	armed = true
+	ops := opsOf(sim, func() {
+		update(t, r, func(w *writer) {
+			w.line("next")
+			w.tx.Prepare(func() error {
+				<-synced
+				defer close(hooked)
+				return sim.Mkdir("/lease", 0o700)
+			})
+		})
+	})
+	for i, op := range ops {
+		if strings.HasSuffix(op.Path, ".bin") {
+			before(t, ops, "the hook comes before "+op.Path, at(ops, vfs.OpMkdir, "lease"), []int{i})
+			before(t, ops, "the journal comes before "+op.Path, at(ops, vfs.OpSync, "4"), []int{i})
+		}
+	}
+	armed = false
+	closeRoot(t, r)
+}
+
+// Whatever goes wrong between the journal and the first record, nothing was
+// touched, and everybody knows.
+func TestPrepareThatFails(t *testing.T) {
+	t.Parallel()
+	refusal := errors.New("no lease")
+	for name, c := range map[string]struct {
+		hook    func() error
+		journal error // of its sync
+		want    []error
+	}{
+		"the hook":         {func() error { return refusal }, nil, []error{refusal}},
+		"the journal":      {func() error { return nil }, syscall.EIO, []error{bindb.ErrReadOnly, syscall.EIO}},
+		"both":             {func() error { return refusal }, syscall.EIO, []error{refusal, bindb.ErrReadOnly}},
+		"a panic":          {func() error { panic("out of luck") }, nil, nil},
+		"an ended routine": {func() error { runtime.Goexit(); return nil }, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			sim, cfg := simConfig(t)
+			create(t, cfg)
+			proc := sim.Process()
+			cfg.FS = proc
+			r := open(t, cfg)
+			update(t, r, seed)
+			state := dump(t, cfg)
+			sim.Fail(func(op vfs.Op) error {
+				if op.Kind == vfs.OpSync && path.Base(op.Path) == "4" {
+					return c.journal
+				}
+				return nil
+			})
+			var err error
+			ended := make(chan struct{})
+			ops := opsOf(sim, func() {
+				go func() {
+					defer close(ended)
+					defer func() { _ = recover() }()
+					err = r.Update(ctx, write(func(w *writer) {
+						w.line("never")
+						w.tx.Prepare(c.hook)
+					}))
+				}()
+				<-ended
+			})
+			for _, want := range c.want {
+				if !errors.Is(err, want) {
+					t.Errorf("got %v, want %v", err, want)
+				}
+			}
+			for _, op := range ops {
+				if strings.HasSuffix(op.Path, ".bin") {
+					t.Errorf("a record was touched: %v", op)
+				}
+			}
+			sim.Fail(nil)
+			if c.journal == nil {
+				if findings, err := r.Check(ctx); err != nil || len(findings) > 0 {
+					t.Errorf("%v %v", findings, err)
+				}
+				update(t, r, func(w *writer) { w.line("next") })
+				state = dump(t, cfg)
+			} else if err := r.Update(ctx, write(seed)); !errors.Is(err, bindb.ErrReadOnly) {
+				t.Errorf("after the failed sync: %v", err)
+			}
+			proc.Crash()
+			cfg.FS = sim
+			closeRoot(t, open(t, cfg))
+			if dump(t, cfg) != state {
+				t.Error("the next process finds another state")
+			}
+		})
+	}
+}
+
+// A caller that gives up while it is the one to lead leaves that to the next.
+func TestLeaderThatGivesUp(t *testing.T) {
+	t.Parallel()
+	_, cfg := simConfig(t)
+	create(t, cfg)
+	r := open(t, cfg)
+	update(t, r, seed)
+	ctx, cancel := context.WithCancel(context.Background())
+	first, second := make(chan error, 1), make(chan error, 1)
+	err := r.Exclusive(context.Background(), func(*bindb.Session) error {
+		go func() { first <- r.Update(ctx, write(func(w *writer) { w.line("never") })) }()
+		for r.Waiting() < 1 {
+			runtime.Gosched()
+		}
+		go func() { second <- r.Update(context.Background(), write(func(w *writer) { w.line("next") })) }()
+		for r.Waiting() < 2 {
+			runtime.Gosched()
+		}
+		cancel()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("the first caller gets %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; err != nil {
+		t.Errorf("the second caller gets %v", err)
+	}
+	if n := lineCount(t, r); n != 2 {
+		t.Errorf("there are %d Lines", n)
 	}
 	closeRoot(t, r)
 }

@@ -230,6 +230,7 @@ func TestCompactOfManyRecords(t *testing.T) {
 
 func TestHoldExcludesEveryone(t *testing.T) {
 	t.Parallel()
+	shared(t)
 	_, cfg := simConfig(t)
 	create(t, cfg)
 	cfg.LockWait = 10 * time.Millisecond
@@ -258,6 +259,7 @@ func TestHoldExcludesEveryone(t *testing.T) {
 // A copy that is made in two passes is the root as it is at the second one.
 func TestCopyFollowsWhatHasChanged(t *testing.T) {
 	t.Parallel()
+	shared(t)
 	sim, cfg := simConfig(t)
 	create(t, cfg)
 	r := open(t, cfg)

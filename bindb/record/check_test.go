@@ -427,6 +427,29 @@ func TestCheckHelpers(t *testing.T) {
 			"F06 expires_at_s":  func(r *E) { r.ExpiresAt = 1 },
 		},
 	}.run(t, (*E).Check)
+	type L = record.LeaseHeader
+	valid[L]{
+		good: func() L {
+			return L{Magic: [8]byte([]byte(record.LeaseMagic)), Version: 3, SectorSize: 512}
+		},
+		breaks: map[string]func(*L){
+			"F06 magic":       func(r *L) { r.Magic[0] = 0 },
+			"F06 version":     func(r *L) { r.Version = 2 },
+			"F06 sector_size": func(r *L) { r.SectorSize = 4096 },
+		},
+	}.run(t, (*L).Check)
+	type S = record.LeaseEntry
+	valid[S]{
+		good: func() S { return S{Attempt: 1, Token: [16]byte{1}, HeartbeatAt: 1, ExpiresAt: 2, Sequence: 1} },
+		breaks: map[string]func(*S){
+			"F06 sequence":      func(r *S) { r.Sequence = 0 },
+			"F06 attempt_count": func(r *S) { r.Attempt = 0 },
+			"F06 expires_at_s":  func(r *S) { r.ExpiresAt = 1 },
+		},
+	}.run(t, (*S).Check)
+	if err := (&S{Sequence: 1}).Check(); err != nil {
+		t.Errorf("a free slot is refused: %v", err)
+	}
 	var journal record.RepositoryUpdateJournal
 	if err := journal.Check(); err == nil {
 		t.Error("a journal without magic passes")

@@ -79,6 +79,8 @@ var codecs = []codec{
 	of[record.WorkerStateIndex](record.WorkerStateIndexSize),
 	of[record.LeaseReplicaHeader](record.LeaseReplicaHeaderSize),
 	of[record.LeaseReplicaEntry](record.LeaseReplicaEntrySize),
+	of[record.LeaseHeader](record.LeaseHeaderSize),
+	of[record.LeaseEntry](record.LeaseEntrySize),
 	of[record.WorkerJobUpdateJournal](record.WorkerJobUpdateJournalSize),
 	of[record.RepositoryUpdateJournal](record.RepositoryUpdateJournalSize),
 	of[record.AppendIntent](record.AppendIntentSize),

@@ -27,6 +27,35 @@ type LeaseReplicaEntry struct {
 	Digest      [32]byte `bin:"digest"`                                   // SHA-256 over a prefix and the 44 bytes before
 }
 
+// LeaseHeader begins the lease file of one Repository. The rest of its sector is
+// zero.
+//
+//bindb:record file=leases kind=helper size=16 name=LeaseFileHeader
+type LeaseHeader struct {
+	Magic      [8]byte `bin:"magic" show:"text"` // WRITLEAS
+	Version    uint32  `bin:"version"`           // 3
+	SectorSize uint32  `bin:"sector_size"`       // 512: bytes from one entry to the next
+}
+
+// LeaseEntry is one lease in that file. Every lease has two sectors, which are
+// written in turn; of the whole entries in both, the one with the greater
+// sequence counts. A zero token says that the slot is free.
+//
+//bindb:record file=leases kind=helper size=108 name=LeaseFileEntry
+type LeaseEntry struct {
+	Repository  uint32   `bin:"repository_index" target:"repository.bin"` // Repository of the Job
+	Job         uint32   `bin:"worker_job_index" target:"worker_job.bin"` // leased Job
+	Attempt     uint16   `bin:"attempt_count"`                            // attempt that the lease is for
+	_           uint16   `bin:"reserved"`                                 // zero
+	Token       [16]byte `bin:"lease_token" show:"secret"`                // secret of the holder
+	HeartbeatAt Seconds  `bin:"heartbeat_at_s"`                           // latest sign of life
+	ExpiresAt   Seconds  `bin:"expires_at_s"`                             // from here on the lease is void
+	Request     [16]byte `bin:"claim_request_id"`                         // of the claim, zero for none
+	Epoch       uint64   `bin:"authority_epoch"`                          // a lease of another epoch is void
+	Sequence    uint64   `bin:"sequence"`                                 // grows with every write of the slot, from 1
+	Digest      [32]byte `bin:"digest"`                                   // SHA-256 over a prefix and the 76 bytes before
+}
+
 // WorkerJobUpdateJournal is the before- and after-image of one Worker Job that is
 // being replaced, as other implementations leave it behind (section 12.3).
 //
@@ -63,6 +92,7 @@ type AppendIntent struct {
 // Magic bytes of the helper layouts.
 const (
 	LeaseReplicaMagic            = "AITLSE02"
+	LeaseMagic                   = "WRITLEAS"
 	WorkerJobUpdateJournalMagic  = "AITWJUP1"
 	RepositoryUpdateJournalMagic = "AITRGUP1"
 )
@@ -88,6 +118,36 @@ func (r *LeaseReplicaEntry) Check() error {
 		return fieldError("F06", "attempt_count", r.Attempt, "at least 1")
 	case r.Token == [16]byte{}:
 		return &FieldError{Field: "lease_token", Bytes: r.Token[:], Want: "a token", Check: "F06"}
+	case r.ExpiresAt <= r.HeartbeatAt:
+		return fieldError("F06", "expires_at_s", r.ExpiresAt, "a time after heartbeat_at_s")
+	}
+	return nil
+}
+
+// Check verifies magic, version and sector size.
+func (r *LeaseHeader) Check() error {
+	if err := checkMagic(r.Magic, LeaseMagic); err != nil {
+		return err
+	}
+	switch {
+	case r.Version != 3:
+		return fieldError("F06", "version", r.Version, "3")
+	case r.SectorSize != 512:
+		return fieldError("F06", "sector_size", r.SectorSize, "512")
+	}
+	return nil
+}
+
+// Check verifies that the entry was written at all, and attempt and times of one
+// that is not free; the digest is the reader's business.
+func (r *LeaseEntry) Check() error {
+	switch {
+	case r.Sequence == 0:
+		return fieldError("F06", "sequence", r.Sequence, "at least 1")
+	case r.Token == [16]byte{}:
+		return nil
+	case r.Attempt == 0:
+		return fieldError("F06", "attempt_count", r.Attempt, "at least 1")
 	case r.ExpiresAt <= r.HeartbeatAt:
 		return fieldError("F06", "expires_at_s", r.ExpiresAt, "a time after heartbeat_at_s")
 	}

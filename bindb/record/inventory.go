@@ -14,7 +14,7 @@ import "slices"
 //bindb:order line.bin snapshot.bin snapshot_parent_edge.bin blob.bin object_pack.bin object_pack_member.bin tree_pack.bin tree.bin tree_entry_range.bin tree_entry.bin
 //bindb:order worker_job.bin worker_ready.idx worker_state.idx
 //bindb:order actor_lookup.idx blob_id.idx line_name.idx manifest_hash.idx object_pack_id.idx snapshot_id.idx snapshot_parent_child.idx tree_id.idx tree_pack_id.idx
-//bindb:order worker-leases.bin .worker_job.bin.update-journal .repository.bin.update-journal .worker_job.bin.append-intent
+//bindb:order worker-leases.bin leases .worker_job.bin.update-journal .repository.bin.update-journal .worker_job.bin.append-intent
 type PayloadFile struct {
 	File    string `json:"file"`
 	Family  string `json:"family"`

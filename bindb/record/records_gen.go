@@ -2898,6 +2898,80 @@ func (r *LeaseReplicaEntry) Decode(src []byte) error {
 // Layout describes the record.
 func (*LeaseReplicaEntry) Layout() *Layout { return layoutLeaseReplicaEntry }
 
+// LeaseHeaderSize is the length of an encoded LeaseHeader, the sum of its fields.
+const LeaseHeaderSize = 8 + 4 + 4
+
+const _ = uint(LeaseHeaderSize - 16)
+const _ = uint(16 - LeaseHeaderSize)
+
+// Encode writes LeaseHeaderSize bytes to the front of dst and panics when it is shorter.
+func (r *LeaseHeader) Encode(dst []byte) {
+	_ = dst[LeaseHeaderSize-1]
+	copy(dst, r.Magic[:])
+	binary.LittleEndian.PutUint32(dst[8:], r.Version)
+	binary.LittleEndian.PutUint32(dst[12:], r.SectorSize)
+}
+
+// Decode reads exactly LeaseHeaderSize bytes. See Codec.
+func (r *LeaseHeader) Decode(src []byte) error {
+	if len(src) != LeaseHeaderSize {
+		return lengthError(len(src), LeaseHeaderSize)
+	}
+	copy(r.Magic[:], src[0:8])
+	r.Version = binary.LittleEndian.Uint32(src[8:])
+	r.SectorSize = binary.LittleEndian.Uint32(src[12:])
+	return nil
+}
+
+// Layout describes the record.
+func (*LeaseHeader) Layout() *Layout { return layoutLeaseHeader }
+
+// LeaseEntrySize is the length of an encoded LeaseEntry, the sum of its fields.
+const LeaseEntrySize = 4 + 4 + 2 + 2 + 16 + 8 + 8 + 16 + 8 + 8 + 32
+
+const _ = uint(LeaseEntrySize - 108)
+const _ = uint(108 - LeaseEntrySize)
+
+// Encode writes LeaseEntrySize bytes to the front of dst and panics when it is shorter.
+func (r *LeaseEntry) Encode(dst []byte) {
+	_ = dst[LeaseEntrySize-1]
+	binary.LittleEndian.PutUint32(dst, r.Repository)
+	binary.LittleEndian.PutUint32(dst[4:], r.Job)
+	binary.LittleEndian.PutUint16(dst[8:], r.Attempt)
+	clear(dst[10:12])
+	copy(dst[12:], r.Token[:])
+	binary.LittleEndian.PutUint64(dst[28:], uint64(r.HeartbeatAt))
+	binary.LittleEndian.PutUint64(dst[36:], uint64(r.ExpiresAt))
+	copy(dst[44:], r.Request[:])
+	binary.LittleEndian.PutUint64(dst[60:], r.Epoch)
+	binary.LittleEndian.PutUint64(dst[68:], r.Sequence)
+	copy(dst[76:], r.Digest[:])
+}
+
+// Decode reads exactly LeaseEntrySize bytes. See Codec.
+func (r *LeaseEntry) Decode(src []byte) error {
+	if len(src) != LeaseEntrySize {
+		return lengthError(len(src), LeaseEntrySize)
+	}
+	r.Repository = binary.LittleEndian.Uint32(src)
+	r.Job = binary.LittleEndian.Uint32(src[4:])
+	r.Attempt = binary.LittleEndian.Uint16(src[8:])
+	copy(r.Token[:], src[12:28])
+	r.HeartbeatAt = Seconds(binary.LittleEndian.Uint64(src[28:]))
+	r.ExpiresAt = Seconds(binary.LittleEndian.Uint64(src[36:]))
+	copy(r.Request[:], src[44:60])
+	r.Epoch = binary.LittleEndian.Uint64(src[60:])
+	r.Sequence = binary.LittleEndian.Uint64(src[68:])
+	copy(r.Digest[:], src[76:108])
+	if v := binary.LittleEndian.Uint16(src[10:]); v != 0 {
+		return reservedError("reserved", uint64(v))
+	}
+	return nil
+}
+
+// Layout describes the record.
+func (*LeaseEntry) Layout() *Layout { return layoutLeaseEntry }
+
 // WorkerJobUpdateJournalSize is the length of an encoded WorkerJobUpdateJournal, the sum of its fields.
 const WorkerJobUpdateJournalSize = 8 + 4 + 52 + 52 + 32
 
@@ -4036,6 +4110,8 @@ var layouts = []*Layout{
 	layoutTreePackIDIndex,
 	layoutLeaseReplicaHeader,
 	layoutLeaseReplicaEntry,
+	layoutLeaseHeader,
+	layoutLeaseEntry,
 	layoutWorkerJobUpdateJournal,
 	layoutRepositoryUpdateJournal,
 	layoutAppendIntent,
@@ -5119,6 +5195,48 @@ var layoutLeaseReplicaEntry = &Layout{
 	},
 	check: func(b []byte) error {
 		var r LeaseReplicaEntry
+		if err := r.Decode(b); err != nil {
+			return err
+		}
+		return r.Check()
+	},
+}
+
+var layoutLeaseHeader = &Layout{
+	Name: "LeaseFileHeader", File: "leases", Root: RootNone, Family: "", Kind: KindHelper,
+	Size: LeaseHeaderSize, SizeConstant: "", Doc: "LeaseHeader begins the lease file of one Repository. The rest of its sector is zero.",
+	Fields: []Field{
+		{Name: "magic", Type: "u8[8]", Offset: 0, Width: 8, Doc: "WRITLEAS", Text: true},
+		{Name: "version", Type: "u32", Offset: 8, Width: 4, Doc: "3"},
+		{Name: "sector_size", Type: "u32", Offset: 12, Width: 4, Doc: "512: bytes from one entry to the next"},
+	},
+	check: func(b []byte) error {
+		var r LeaseHeader
+		if err := r.Decode(b); err != nil {
+			return err
+		}
+		return r.Check()
+	},
+}
+
+var layoutLeaseEntry = &Layout{
+	Name: "LeaseFileEntry", File: "leases", Root: RootNone, Family: "", Kind: KindHelper,
+	Size: LeaseEntrySize, SizeConstant: "", Doc: "LeaseEntry is one lease in that file. Every lease has two sectors, which are written in turn; of the whole entries in both, the one with the greater sequence counts. A zero token says that the slot is free.",
+	Fields: []Field{
+		{Name: "repository_index", Type: "u32", Offset: 0, Width: 4, Doc: "Repository of the Job", Target: "repository.bin"},
+		{Name: "worker_job_index", Type: "u32", Offset: 4, Width: 4, Doc: "leased Job", Target: "worker_job.bin"},
+		{Name: "attempt_count", Type: "u16", Offset: 8, Width: 2, Doc: "attempt that the lease is for"},
+		{Name: "reserved", Type: "u16", Offset: 10, Width: 2, Doc: "zero", Reserved: true},
+		{Name: "lease_token", Type: "u8[16]", Offset: 12, Width: 16, Doc: "secret of the holder", Secret: true},
+		{Name: "heartbeat_at_s", Type: "u64", Offset: 28, Width: 8, Doc: "latest sign of life", Time: true},
+		{Name: "expires_at_s", Type: "u64", Offset: 36, Width: 8, Doc: "from here on the lease is void", Time: true},
+		{Name: "claim_request_id", Type: "u8[16]", Offset: 44, Width: 16, Doc: "of the claim, zero for none"},
+		{Name: "authority_epoch", Type: "u64", Offset: 60, Width: 8, Doc: "a lease of another epoch is void"},
+		{Name: "sequence", Type: "u64", Offset: 68, Width: 8, Doc: "grows with every write of the slot, from 1"},
+		{Name: "digest", Type: "u8[32]", Offset: 76, Width: 32, Doc: "SHA-256 over a prefix and the 76 bytes before"},
+	},
+	check: func(b []byte) error {
+		var r LeaseEntry
 		if err := r.Decode(b); err != nil {
 			return err
 		}

@@ -138,12 +138,22 @@ func vectors() []vector {
 			Attempt: 1, Token: [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, HeartbeatAt: 120, ExpiresAt: 180,
 			Digest: [32]byte(unhex("182bbcbd 68f95b47 e125d51c 2fdce4f1 e92c3f49 7ac5ba7f a48adab6 9ee7215a")),
 		}),
+		vec("lease file header", "57524954 4c454153 03000000 00020000", record.LeaseHeader{
+			Magic: [8]byte([]byte(record.LeaseMagic)), Version: 3, SectorSize: 512,
+		}),
+		vec("lease file entry", "04000000 07000000 02000000 01020304 05060708 090a0b0c 0d0e0f10 78000000 00000000 b4000000 00000000 a1a2a3a4 00000000 00000000 000000a5 01000000 00000000 09000000 00000000 "+leaseDigest, record.LeaseEntry{
+			Repository: 4, Job: 7, Attempt: 2, Token: [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, HeartbeatAt: 120, ExpiresAt: 180,
+			Request: [16]byte{0: 0xa1, 1: 0xa2, 2: 0xa3, 3: 0xa4, 15: 0xa5}, Epoch: 1, Sequence: 9, Digest: [32]byte(unhex(leaseDigest)),
+		}),
 		vec("update journal", "41495457 4a555031 00000000"+queuedJob+runningJob+"10c7da3b d7faa35c 9e94edbe 7db5b837 62a69a83 00812b38 70199f24 3d2a21ec", record.WorkerJobUpdateJournal{
 			Magic: [8]byte([]byte(record.WorkerJobUpdateJournalMagic)), Before: [52]byte(unhex(queuedJob)), After: [52]byte(unhex(runningJob)),
 			Digest: [32]byte(unhex("10c7da3b d7faa35c 9e94edbe 7db5b837 62a69a83 00812b38 70199f24 3d2a21ec")),
 		}),
 	}
 }
+
+// leaseDigest was computed with another implementation of SHA-256.
+const leaseDigest = "d125317b4caf7637e914763eadb3751014b6f346605a256dde4a2bf6e0f36849"
 
 func unhex(s string) []byte {
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
@@ -172,6 +182,8 @@ func TestVectorDigests(t *testing.T) {
 		switch v.name {
 		case "lease entry":
 			prefix = "ait.runtime-lease-replica.entry.v2\x00"
+		case "lease file entry":
+			prefix = "writ.lease-replica.entry.v3\x00"
 		case "update journal":
 		default:
 			continue

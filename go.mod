@@ -7,6 +7,7 @@ require (
 	github.com/mattn/go-isatty v0.0.24
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
+	github.com/tidwall/btree v1.8.2
 	golang.org/x/sys v0.50.0
 	pgregory.net/rapid v1.3.0
 )

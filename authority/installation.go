@@ -101,6 +101,7 @@ type Authority struct {
 
 	registry  *bindb.Root
 	purgeStep uint32 // records
+	requests  requestGate
 
 	mu    sync.Mutex
 	repos map[uint32]*Repository

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -8,9 +9,6 @@ import (
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
 )
-
-// maxCIAttempts is how often a patchset.ci Job is tried when its holders die.
-const maxCIAttempts = 3
 
 // Job is one Worker Job.
 type Job struct {
@@ -44,11 +42,19 @@ func (v *View) SelectedJob(p *Patchset) (*Job, error) {
 
 // LeaseOf returns the live lease of a running Job, without its token.
 func (v *View) LeaseOf(j *Job, now record.Seconds) (Lease, bool, error) {
-	rep, err := v.repo.leases()
+	t, err := v.leases()
 	if err != nil {
 		return Lease{}, false, err
 	}
-	return v.liveLease(rep.entry(j.Index), j, now)
+	l, ok := v.liveLease(t.entry(j.Index), j, now)
+	return l, ok, nil
+}
+
+func (v *View) leases() (_ *leaseTable, err error) {
+	if v.table == nil {
+		v.table, err = v.repo.leases()
+	}
+	return v.table, err
 }
 
 // LeaseOf returns the live lease of a running Job as this transaction leaves it,
@@ -58,24 +64,146 @@ func (tx *Tx) LeaseOf(j *Job, now record.Seconds) (Lease, bool, error) {
 	if err != nil {
 		return Lease{}, false, err
 	}
-	return tx.liveLease(q.find(j.Index), j, now)
+	l, ok := tx.liveLease(q.find(j.Index), j, now)
+	return l, ok, nil
 }
 
-func (v *View) liveLease(e leaseEntry, j *Job, now record.Seconds) (Lease, bool, error) {
-	if !e.liveFor(j.Index, &j.WorkerJob, v.repo.a.active.Epoch, now) {
-		return Lease{}, false, nil
+func (v *View) liveLease(e record.LeaseEntry, j *Job, now record.Seconds) (Lease, bool) {
+	if !liveFor(&e, j.Index, &j.WorkerJob, v.repo.a.active.Epoch, now) {
+		return Lease{}, false
 	}
-	e.Token = LeaseToken{}
-	return e.Lease, true, nil
+	l := leaseOf(&e)
+	l.Token = LeaseToken{}
+	return l, true
 }
 
-// EnqueueCI queues a patchset.ci Job and selects it. A Job of the Patchset that
-// is queued or running already is returned instead, with created false.
-func (tx *Tx) EnqueueCI(patchset uint32) (job uint32, created bool, err error) {
+// JobSpec describes a new Job.
+type JobSpec struct {
+	// Kind says what the Job does and which of the references it has to have.
+	Kind     record.JobKind
+	Patchset record.Ref
+	Snapshot record.Ref
+	// AvailableAt is when it may be claimed; zero means now.
+	AvailableAt record.Seconds
+	// MaxAttempts is how often it may be claimed; zero means 3.
+	MaxAttempts uint16
+	// Outcome, if it is not none, says that the Job had not to run: attached,
+	// skipped or superseded. It is recorded as succeeded then and selected by
+	// no Patchset.
+	Outcome record.JobOutcome
+}
+
+// defaultAttempts is how often a Job is tried when its holders die.
+const defaultAttempts = 3
+
+// Enqueue queues a Job (section 13.4). A patchset.ci Job is selected by its
+// Patchset; where one of that Patchset is queued or running already it is returned
+// instead, with created false. The error is bindb.ErrInvalid for an unknown kind
+// and for references that the kind does not have, and bindb.ErrNotFound for
+// references to nothing; no index is used up then.
+func (tx *Tx) Enqueue(s JobSpec) (job uint32, created bool, err error) {
 	if err := tx.beginsWork(); err != nil {
 		return 0, false, err
 	}
-	p, err := tx.Patchset(patchset)
+	if err := s.check(); err != nil {
+		return 0, false, err
+	}
+	if err := tx.targets(s.Patchset, s.Snapshot); err != nil {
+		return 0, false, err
+	}
+	rec := record.WorkerJob{
+		Kind: s.Kind, State: record.JobStateQueued, MaxAttempts: s.MaxAttempts, Patchset: s.Patchset, Snapshot: s.Snapshot,
+		AvailableAt: s.AvailableAt, CreatedAt: tx.now, UpdatedAt: tx.now,
+	}
+	if rec.MaxAttempts == 0 {
+		rec.MaxAttempts = defaultAttempts
+	}
+	if rec.AvailableAt == 0 {
+		rec.AvailableAt = tx.now
+	}
+	if s.Outcome != record.JobOutcomeNone {
+		rec.State, rec.Outcome = record.JobStateSucceeded, s.Outcome
+	} else if s.Kind == record.JobKindPatchsetCI {
+		return tx.enqueueCI(rec)
+	}
+	job, err = bindb.WorkerJobs.Append(tx.tx, rec)
+	return job, err == nil, err
+}
+
+// check verifies what a JobSpec alone can show.
+func (s *JobSpec) check() error {
+	invalid := func(format string, args ...any) error {
+		return fmt.Errorf("job: %w: %s", bindb.ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	if s.Kind < record.JobKindContentGC || s.Kind > record.JobKindRepoCI {
+		return invalid("kind %d is not assigned; expected %d (%s) to %d (%s)", uint8(s.Kind),
+			uint8(record.JobKindContentGC), record.JobKindContentGC, uint8(record.JobKindRepoCI), record.JobKindRepoCI)
+	}
+	for _, x := range []struct {
+		what string
+		need record.Need
+		ref  record.Ref
+	}{{"patchset", s.Kind.PatchsetNeed(), s.Patchset}, {"snapshot", s.Kind.SnapshotNeed(), s.Snapshot}} {
+		switch {
+		case x.need == record.NeedRequired && x.ref == 0:
+			return invalid("%s needs a %s", s.Kind, x.what)
+		case x.need == record.NeedNone && x.ref != 0:
+			return invalid("%s takes no %s", s.Kind, x.what)
+		}
+	}
+	switch s.Outcome {
+	case record.JobOutcomeNone, record.JobOutcomeSkipped, record.JobOutcomeAttached, record.JobOutcomeSuperseded:
+		return nil
+	}
+	return invalid("a new job cannot have the outcome %s; expected skipped, attached or superseded", s.Outcome)
+}
+
+// targets refuses references to what is not there or was removed. A Patchset is
+// live when its Task, its Change and its Snapshots are.
+func (v *View) targets(patchset, snapshot record.Ref) error {
+	if i, ok := patchset.Index(); ok {
+		p, err := bindb.Patchsets.Get(v, i)
+		if err != nil {
+			return err
+		}
+		c, err := bindb.Changes.Get(v, p.Change)
+		if err != nil {
+			return err
+		}
+		t, err := bindb.Tasks.Get(v, c.Task)
+		if err != nil {
+			return err
+		}
+		if c.RemoteMeta.Deleted() || t.RemoteMeta.Deleted() {
+			return fmt.Errorf("patchset %d: %w: its task or change was deleted", i, bindb.ErrNotFound)
+		}
+		if err := errors.Join(v.liveSnapshot(p.BaseSnapshot), v.liveSnapshot(p.RevisionSnapshot)); err != nil {
+			return err
+		}
+	}
+	if i, ok := snapshot.Index(); ok {
+		return v.liveSnapshot(i)
+	}
+	return nil
+}
+
+func (v *View) liveSnapshot(index uint32) error {
+	rec, err := bindb.Snapshots.Get(v, index)
+	if err == nil && rec.Meta.Tombstoned() {
+		err = fmt.Errorf("snapshot %d: %w: it was removed", index, bindb.ErrNotFound)
+	}
+	return err
+}
+
+// EnqueueCI queues a patchset.ci Job and selects it, as Enqueue does.
+func (tx *Tx) EnqueueCI(patchset uint32) (job uint32, created bool, err error) {
+	return tx.Enqueue(JobSpec{Kind: record.JobKindPatchsetCI, Patchset: record.RefTo(patchset)})
+}
+
+// enqueueCI appends a patchset.ci Job and selects it, unless there is an active one.
+func (tx *Tx) enqueueCI(rec record.WorkerJob) (job uint32, created bool, err error) {
+	i, _ := rec.Patchset.Index()
+	p, err := tx.Patchset(i)
 	if err != nil {
 		return 0, false, err
 	}
@@ -84,21 +212,23 @@ func (tx *Tx) EnqueueCI(patchset uint32) (job uint32, created bool, err error) {
 	} else if now != nil && now.active() {
 		return now.Index, false, nil
 	}
+	job, adopted, err := bindb.ActiveCI(tx, i)
+	if err != nil {
+		return 0, false, err
+	}
 	if p.CIRunSeq == math.MaxUint32 {
 		return 0, false, fmt.Errorf("%s: %w: its CI has run %d times", p.ID, bindb.ErrCapacity, p.CIRunSeq)
 	}
 	defer tx.writes(&err)
-	job, err = bindb.WorkerJobs.Append(tx.tx, record.WorkerJob{
-		Kind: record.JobKindPatchsetCI, State: record.JobStateQueued, MaxAttempts: maxCIAttempts,
-		Patchset: record.RefTo(patchset), AvailableAt: tx.now, CreatedAt: tx.now, UpdatedAt: tx.now,
-	})
-	if err != nil {
-		return 0, false, err
+	if !adopted {
+		if job, err = bindb.WorkerJobs.Append(tx.tx, rec); err != nil {
+			return 0, false, err
+		}
 	}
 	p.CIJob = record.RefTo(job)
 	p.CIRunSeq++
 	p.CICompletedAt, p.CISelectedSuites, p.CISuiteResults, p.CIBlockingFailures, p.CIStatus = 0, 0, 0, 0, 0
-	return job, true, tx.touched(p, nil)
+	return job, !adopted, tx.touched(p, nil)
 }
 
 // Claim takes the lease of a queued Job for the Repository's lease duration. The
@@ -119,21 +249,14 @@ func (tx *Tx) Claim(job uint32, request RequestID) (l Lease, err error) {
 	if err != nil {
 		return Lease{}, err
 	}
-	if e := q.find(job); e.liveFor(job, &j.WorkerJob, tx.repo.a.active.Epoch, tx.now) {
+	if e := q.find(job); liveFor(&e, job, &j.WorkerJob, tx.repo.a.active.Epoch, tx.now) {
 		if request != (RequestID{}) && e.Request == request {
-			return e.Lease, nil
+			return leaseOf(&e), nil
 		}
 		return Lease{}, fmt.Errorf("job %s: %w until %s", tx.label(job), ErrLeaseHeld, e.ExpiresAt)
 	}
-	switch {
-	case j.State == record.JobStateRunning:
-		return Lease{}, statef("the holder of job %s is gone; it must be queued again first", tx.label(job))
-	case j.State != record.JobStateQueued:
-		return Lease{}, statef("job %s has %s", tx.label(job), j.State)
-	case j.AvailableAt > tx.now:
-		return Lease{}, statef("job %s waits until %s", tx.label(job), j.AvailableAt)
-	case j.Attempts >= j.MaxAttempts:
-		return Lease{}, statef("job %s has used its %d attempts", tx.label(job), j.MaxAttempts)
+	if err := tx.claimable(&j, tx.now); err != nil {
+		return Lease{}, err
 	}
 	token, err := newToken(opt.Random)
 	if err != nil {
@@ -146,25 +269,46 @@ func (tx *Tx) Claim(job uint32, request RequestID) (l Lease, err error) {
 	}
 	j.State, j.Attempts, j.LockedAt, j.UpdatedAt = record.JobStateRunning, l.Attempt, now, now
 	defer tx.writes(&err)
-	tx.putLease(q, leaseEntry{Lease: l, repository: tx.repo.info.Index, epoch: tx.repo.a.active.Epoch})
+	tx.putLease(record.LeaseEntry{
+		Repository: tx.repo.info.Index, Job: job, Attempt: l.Attempt, Token: token, Request: request,
+		HeartbeatAt: l.Heartbeat, ExpiresAt: l.ExpiresAt, Epoch: tx.repo.a.active.Epoch,
+	})
 	return l, bindb.WorkerJobs.Put(tx.tx, job, j.WorkerJob)
+}
+
+// claimable says why a Job that nobody holds can't be claimed.
+func (v *View) claimable(j *Job, now record.Seconds) error {
+	switch {
+	case j.State == record.JobStateRunning:
+		return statef("the holder of job %s is gone; it must be queued again first", v.label(j.Index))
+	case j.State != record.JobStateQueued:
+		return statef("job %s has %s", v.label(j.Index), j.State)
+	case j.AvailableAt > now:
+		return statef("job %s waits until %s", v.label(j.Index), j.AvailableAt)
+	case j.Attempts >= j.MaxAttempts:
+		return statef("job %s has used its %d attempts", v.label(j.Index), j.MaxAttempts)
+	}
+	if err := v.targets(j.Patchset, j.Snapshot); err != nil {
+		return fmt.Errorf("job %s: %w", v.label(j.Index), err)
+	}
+	return nil
 }
 
 func (v *View) label(job uint32) string { return record.JobLabel(v.repo.info.Index, job) }
 
 // held verifies that a lease still holds its Job.
-func (tx *Tx) held(l Lease) (Job, leaseEntry, error) {
+func (tx *Tx) held(l Lease) (Job, record.LeaseEntry, error) {
 	j, err := tx.Job(l.Job)
 	if err != nil {
-		return j, leaseEntry{}, err
+		return j, record.LeaseEntry{}, err
 	}
 	q, err := tx.queue()
 	if err != nil {
-		return j, leaseEntry{}, err
+		return j, record.LeaseEntry{}, err
 	}
 	e := q.find(l.Job)
-	if !e.liveFor(l.Job, &j.WorkerJob, tx.repo.a.active.Epoch, tx.now) || e.Attempt != l.Attempt || !e.Token.equal(l.Token) {
-		return j, leaseEntry{}, fmt.Errorf("job %s attempt %d: %w", tx.label(l.Job), l.Attempt, ErrLeaseLost)
+	if !liveFor(&e, l.Job, &j.WorkerJob, tx.repo.a.active.Epoch, tx.now) || e.Attempt != l.Attempt || !LeaseToken(e.Token).equal(l.Token) {
+		return j, record.LeaseEntry{}, fmt.Errorf("job %s attempt %d: %w", tx.label(l.Job), l.Attempt, ErrLeaseLost)
 	}
 	return j, e, nil
 }
@@ -177,11 +321,11 @@ func (tx *Tx) Heartbeat(l Lease) (next Lease, err error) {
 		return l, err
 	}
 	now := max(tx.now, j.UpdatedAt)
-	e.Heartbeat, e.ExpiresAt = tx.now, tx.now+seconds(tx.repo.a.opt.Lease)
+	e.HeartbeatAt, e.ExpiresAt = tx.now, tx.now+seconds(tx.repo.a.opt.Lease)
 	j.LockedAt, j.UpdatedAt = now, now
 	defer tx.writes(&err)
-	tx.putLease(tx.lease, e)
-	return e.Lease, bindb.WorkerJobs.Put(tx.tx, l.Job, j.WorkerJob)
+	tx.putLease(e)
+	return leaseOf(&e), bindb.WorkerJobs.Put(tx.tx, l.Job, j.WorkerJob)
 }
 
 // Evidence is the compact result of one CI run.
@@ -194,41 +338,84 @@ type Evidence struct {
 	Lint             record.CIStatus
 }
 
-// CompleteCI gives the Patchset of a held patchset.ci Job its evidence and ends
-// the Job. The evidence is durable before the Job's success marker. A Job that is
-// no longer the selected one writes no evidence and ends as superseded.
-func (tx *Tx) CompleteCI(l Lease, ev Evidence) (outcome record.JobOutcome, err error) {
+// bits is the status of the evidence as a Patchset keeps it.
+func (ev *Evidence) bits() (b record.CIStatusBits) {
+	b.SetOverall(ev.Overall)
+	b.SetTests(ev.Tests)
+	b.SetLint(ev.Lint)
+	return b
+}
+
+// JobResult is what the holder of a Job reports.
+type JobResult struct {
+	// Outcome is completed or skipped.
+	Outcome record.JobOutcome
+	// Evidence is the result of a patchset.ci Job that has completed, else nil.
+	Evidence *Evidence
+}
+
+func (r *JobResult) check(kind record.JobKind) error {
+	switch {
+	case r.Outcome != record.JobOutcomeCompleted && r.Outcome != record.JobOutcomeSkipped:
+		return fmt.Errorf("%w: a holder reports completed or skipped, not %s", bindb.ErrInvalid, r.Outcome)
+	case r.Evidence != nil && (kind != record.JobKindPatchsetCI || r.Outcome != record.JobOutcomeCompleted):
+		return fmt.Errorf("%w: evidence is for a %s job that has completed; this is a %s job, %s",
+			bindb.ErrInvalid, record.JobKindPatchsetCI, kind, r.Outcome)
+	case r.Evidence == nil && kind == record.JobKindPatchsetCI && r.Outcome == record.JobOutcomeCompleted:
+		return fmt.Errorf("%w: a %s job that has completed needs evidence", bindb.ErrInvalid, kind)
+	}
+	return nil
+}
+
+// Complete ends a held Job as succeeded (section 13.7) and returns the outcome that
+// was recorded. The evidence of a patchset.ci Job goes to its Patchset and is
+// durable before the Job's success marker. A Job that its Patchset does not select
+// any more writes no evidence and ends as superseded. Evidence that the Patchset
+// has already, for the same run, is not written again; the error is ErrState when
+// it has other evidence. It is ErrLeaseLost when the lease is not the Job's, also
+// after an earlier Complete.
+func (tx *Tx) Complete(l Lease, r JobResult) (outcome record.JobOutcome, err error) {
 	j, _, err := tx.held(l)
 	if err != nil {
 		return 0, err
 	}
-	pi, ok := j.Patchset.Index()
-	if j.Kind != record.JobKindPatchsetCI || !ok {
-		return 0, statef("job %s is a %s job", tx.label(l.Job), j.Kind)
+	if err := r.check(j.Kind); err != nil {
+		return 0, fmt.Errorf("job %s: %w", tx.label(l.Job), err)
 	}
-	p, err := tx.Patchset(pi)
-	if err != nil {
-		return 0, err
+	outcome = r.Outcome
+	write := false
+	var p Patchset
+	if i, ok := j.Patchset.Index(); ok && j.Kind == record.JobKindPatchsetCI {
+		if p, err = tx.Patchset(i); err != nil {
+			return 0, err
+		}
+		switch ev := r.Evidence; {
+		case p.CIJob != record.RefTo(l.Job):
+			outcome = record.JobOutcomeSuperseded
+		case ev == nil:
+		case p.CICompletedAt == 0:
+			write = true
+			p.CISelectedSuites, p.CISuiteResults, p.CIBlockingFailures = ev.Selected, ev.Results, ev.BlockingFailures
+			p.CIStatus, p.CICompletedAt = ev.bits(), max(tx.now, j.CreatedAt)
+		case p.CISelectedSuites != ev.Selected || p.CISuiteResults != ev.Results || p.CIBlockingFailures != ev.BlockingFailures || p.CIStatus != ev.bits():
+			return 0, statef("run %d of %s has other evidence", p.CIRunSeq, p.ID)
+		}
 	}
 	defer tx.writes(&err)
-	outcome = record.JobOutcomeSuperseded
-	if p.CIJob == record.RefTo(l.Job) {
-		outcome = record.JobOutcomeCompleted
-		var bits record.CIStatusBits
-		bits.SetOverall(ev.Overall)
-		bits.SetTests(ev.Tests)
-		bits.SetLint(ev.Lint)
-		p.CISelectedSuites, p.CISuiteResults, p.CIBlockingFailures = ev.Selected, ev.Results, ev.BlockingFailures
-		p.CIStatus = bits
-		p.CICompletedAt = max(tx.now, j.CreatedAt)
+	if write {
 		if err := tx.touched(p, nil); err != nil {
 			return 0, err
 		}
 	}
 	j.State, j.Outcome, j.Error, j.LockedAt = record.JobStateSucceeded, outcome, record.JobErrorNone, 0
 	j.UpdatedAt = max(tx.now, j.UpdatedAt)
-	tx.dropLease(tx.lease, &j)
+	tx.dropLease(&j)
 	return outcome, bindb.WorkerJobs.Put(tx.tx, l.Job, j.WorkerJob)
+}
+
+// CompleteCI is Complete for a patchset.ci Job that has run.
+func (tx *Tx) CompleteCI(l Lease, ev Evidence) (outcome record.JobOutcome, err error) {
+	return tx.Complete(l, JobResult{Outcome: record.JobOutcomeCompleted, Evidence: &ev})
 }
 
 // FailJob reports that the holder could not do the work. A retryable failure
@@ -239,7 +426,7 @@ func (tx *Tx) FailJob(l Lease, retryable bool) (err error) {
 		return err
 	}
 	defer tx.writes(&err)
-	tx.dropLease(tx.lease, &j)
+	tx.dropLease(&j)
 	if retryable && j.Attempts < j.MaxAttempts {
 		return tx.requeue(&j, record.JobErrorRetryable)
 	}
@@ -262,7 +449,7 @@ func (tx *Tx) LoseLease(job uint32) (j Job, err error) {
 		return j, fmt.Errorf("job %s: %w until %s", tx.label(job), ErrLeaseHeld, l.ExpiresAt)
 	}
 	defer tx.writes(&err)
-	tx.dropLease(tx.lease, &j)
+	tx.dropLease(&j)
 	if j.Attempts < j.MaxAttempts {
 		err = tx.requeue(&j, record.JobErrorLeaseExpired)
 	} else {

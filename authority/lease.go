@@ -2,17 +2,17 @@ package authority
 
 import (
 	"bytes"
+	"container/heap"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"weak"
+	"sync"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
@@ -23,9 +23,51 @@ import (
 // and compared in constant time.
 type LeaseToken [16]byte
 
+// Hex is the token as it is handed over, 32 hexadecimal digits. It is not called
+// String, so that a token that is printed by mistake does not show itself.
+func (t LeaseToken) Hex() string { return hex.EncodeToString(t[:]) }
+
+// String hides the token.
+func (t LeaseToken) String() string { return "(token)" }
+
+// GoString hides the token.
+func (t LeaseToken) GoString() string { return t.String() }
+
+// ParseLeaseToken reads the form of Hex. The error is bindb.ErrInvalid and does
+// not repeat s.
+func ParseLeaseToken(s string) (LeaseToken, error) {
+	t, err := parseID(s)
+	if err != nil || t == [16]byte{} {
+		return LeaseToken{}, fmt.Errorf("lease token: %w: expected 32 hexadecimal digits, not all zero", bindb.ErrInvalid)
+	}
+	return t, nil
+}
+
+func (t LeaseToken) equal(o LeaseToken) bool { return subtle.ConstantTimeCompare(t[:], o[:]) == 1 }
+
 // RequestID names one claim request. A claim that is sent again with the same id
 // gets the same lease.
 type RequestID [16]byte
+
+// String is the id as 32 hexadecimal digits.
+func (r RequestID) String() string { return hex.EncodeToString(r[:]) }
+
+// ParseRequestID reads the form of String. The error is bindb.ErrInvalid.
+func ParseRequestID(s string) (RequestID, error) {
+	r, err := parseID(s)
+	if err != nil || r == [16]byte{} {
+		return RequestID{}, fmt.Errorf("claim request id %q: %w: expected 32 hexadecimal digits, not all zero", s, bindb.ErrInvalid)
+	}
+	return r, nil
+}
+
+func parseID(s string) (id [16]byte, err error) {
+	if len(s) != hex.EncodedLen(len(id)) {
+		return id, hex.ErrLength
+	}
+	_, err = hex.Decode(id[:], []byte(s))
+	return id, err
+}
 
 // Lease is the right to work on one attempt of a Job until it expires.
 type Lease struct {
@@ -37,137 +79,208 @@ type Lease struct {
 	ExpiresAt record.Seconds
 }
 
-// leaseEntry is a lease as the replica keeps it.
-type leaseEntry struct {
-	Lease
-	repository uint32
-	epoch      uint64
-	sequence   uint64
+func leaseOf(e *record.LeaseEntry) Lease {
+	return Lease{e.Job, e.Attempt, e.Token, e.Request, e.HeartbeatAt, e.ExpiresAt}
 }
+
+// free reports whether an entry holds nothing.
+func free(e *record.LeaseEntry) bool { return e.Token == [16]byte{} }
 
 // liveFor reports whether the entry holds a running Job at the given instant
 // (section 14.3).
-func (e *leaseEntry) liveFor(index uint32, job *record.WorkerJob, epoch uint64, now record.Seconds) bool {
+func liveFor(e *record.LeaseEntry, index uint32, job *record.WorkerJob, epoch uint64, now record.Seconds) bool {
 	return e.Job == index && job.State == record.JobStateRunning && !job.Meta.Tombstoned() &&
-		e.Attempt == job.Attempts && e.epoch == epoch && e.Token != (LeaseToken{}) &&
-		e.Heartbeat <= now && now < e.ExpiresAt
+		e.Attempt == job.Attempts && e.Epoch == epoch && !free(e) &&
+		e.HeartbeatAt <= now && now < e.ExpiresAt
 }
 
-// The replica is one file a Repository below runtime/leases. Sector 0 is the
-// header; lease slot k has the sectors 1+2k and 2+2k, which are written in turn,
-// so that a torn write always leaves the entry before it. An entry with a zero
-// token is a free slot.
-//
-//	header  magic[8] "WRITLEAS"  u32 version 3  u32 sector size 512
-//	entry   u32 repository  u32 job  u16 attempt  u16 zero  token[16]
-//	        u64 heartbeat  u64 expiry  request[16]  u64 epoch  u64 sequence
-//	        sha256[32] over the domain and the 76 bytes above
-//
-// It is disposable: without it every lease is lost, and nothing else.
+// The lease file is one a Repository below runtime/leases. Sector 0 has the
+// header; slot k has the sectors 1+2k and 2+2k, which are written in turn, so that
+// a torn write always leaves the entry before it. The file is disposable: without
+// it every lease is lost, and nothing else.
 const (
-	leaseMagic   = "WRITLEAS"
-	leaseVersion = 3
 	sectorSize   = 512
-	leaseBody    = 76
 	leaseDomain  = "writ.lease-replica.entry.v3\x00"
 	lease2Domain = "ait.runtime-lease-replica.entry.v2\x00"
+	leaseBody    = record.LeaseEntrySize - sha256.Size
 	// maxLeaseSlots bounds what a damaged file can make us read.
 	maxLeaseSlots = 65536
+	// slotsAtOnce is by how many slots the file grows, so that most leases leave
+	// its length alone.
+	slotsAtOnce = 32
 )
 
-func (e *leaseEntry) encode() []byte {
-	b := make([]byte, 0, sectorSize)
-	b = binary.LittleEndian.AppendUint32(b, e.repository)
-	b = binary.LittleEndian.AppendUint32(b, e.Job)
-	b = binary.LittleEndian.AppendUint16(b, e.Attempt)
-	b = binary.LittleEndian.AppendUint16(b, 0)
-	b = append(b, e.Token[:]...)
-	b = binary.LittleEndian.AppendUint64(b, uint64(e.Heartbeat))
-	b = binary.LittleEndian.AppendUint64(b, uint64(e.ExpiresAt))
-	b = append(b, e.Request[:]...)
-	b = binary.LittleEndian.AppendUint64(b, e.epoch)
-	b = binary.LittleEndian.AppendUint64(b, e.sequence)
-	sum := sha256.Sum256(append([]byte(leaseDomain), b...))
-	b = append(b, sum[:]...)
-	return b[:sectorSize]
-}
-
-// decodeLease reports false for a sector that holds no complete entry.
-func decodeLease(b []byte) (leaseEntry, bool) {
-	var e leaseEntry
-	sum := sha256.Sum256(append([]byte(leaseDomain), b[:leaseBody]...))
-	if !bytes.Equal(sum[:], b[leaseBody:leaseBody+sha256.Size]) {
-		return e, false
-	}
-	le := binary.LittleEndian
-	e.repository, e.Job, e.Attempt = le.Uint32(b), le.Uint32(b[4:]), le.Uint16(b[8:])
-	copy(e.Token[:], b[12:])
-	e.Heartbeat, e.ExpiresAt = record.Seconds(le.Uint64(b[28:])), record.Seconds(le.Uint64(b[36:]))
-	copy(e.Request[:], b[44:])
-	e.epoch, e.sequence = le.Uint64(b[60:]), le.Uint64(b[68:])
-	return e, e.sequence != 0
-}
-
-// replica is the lease file as read under the Repository's lock.
-type replica struct {
+// leaseTable is a lease file in memory. While the Repository's lock is held it
+// says what the file says. In a process that owns the Repository it outlives the
+// lock and is what counts; the file is there for a crash (section 14.2).
+type leaseTable struct {
 	fs         vfs.FS
 	path       string
 	repository uint32
-	slots      []leaseEntry // the newest entry of each slot; zero sequence: never used
-	newer      []int        // which of the two sectors holds it
+
+	mu    sync.Mutex // owners: views look while a batch writes
+	file  vfs.File   // open once something was written
+	slots []leaseSlot
+	room  int                 // slots that the file has room for
+	jobs  map[uint32]int32    // slot of each lease
+	asked map[RequestID]int32 // slots by claim request
+	idle  []int32             // slots without a lease
+	due   []int32             // slots with one, a heap by expiry
 	// fresh: what the file holds, if there is one, must not be seen again. The
 	// next write begins it anew.
 	fresh bool
+	// own: the table stays in memory, so that a lease that has ended need not be
+	// taken out of the file.
+	own bool
 }
 
-// readReplica reads all slots. An absent or damaged file is an empty replica.
-func readReplica(fsys vfs.FS, path string, repository uint32, epoch uint64) (*replica, error) {
-	r := &replica{fs: fsys, path: path, repository: repository}
+type leaseSlot struct {
+	record.LeaseEntry
+	sector int   // of the two, the one that holds the entry
+	at     int32 // in due; -1: not there
+}
+
+// readLeases reads all slots. An absent or damaged file is an empty table.
+func readLeases(fsys vfs.FS, path string, repository uint32, epoch uint64) (*leaseTable, error) {
+	t := &leaseTable{fs: fsys, path: path, repository: repository, jobs: map[uint32]int32{}, asked: map[RequestID]int32{}}
 	raw, err := vfs.ReadFile(fsys, path, sectorSize*(1+2*maxLeaseSlots))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.fresh = true
+		t.fresh = true
 		if epoch > 1 {
-			return r, nil // the leases of version 2 are from before a restore
+			return t, nil // the leases of version 2 are from before a restore
 		}
-		return r, r.readVersion2(epoch)
+		return t, t.readVersion2(epoch)
 	case errors.Is(err, vfs.ErrTooLarge):
-		r.fresh = true
-		return r, nil
+		t.fresh = true
+		return t, nil
 	case err != nil:
 		return nil, err
 	}
-	if len(raw) < sectorSize || !bytes.Equal(raw[:sectorSize], replicaHeader()) {
-		r.fresh = true
-		return r, nil
-	}
-	decode := func(b []byte) (leaseEntry, bool) {
-		e, ok := decodeLease(b)
-		return e, ok && e.repository == repository
+	if len(raw) < sectorSize || !bytes.Equal(raw[:sectorSize], leaseHeader()) {
+		t.fresh = true
+		return t, nil
 	}
 	if tail := (len(raw) - sectorSize) % (2 * sectorSize); tail != 0 {
 		// A slot that was cut reads as it will once the file is extended.
 		raw = append(raw, make([]byte, 2*sectorSize-tail)...)
 	}
 	for at := sectorSize; at < len(raw); at += 2 * sectorSize {
-		a, okA := decode(raw[at : at+sectorSize])
-		b, okB := decode(raw[at+sectorSize : at+2*sectorSize])
-		switch {
-		case okB && (!okA || b.sequence > a.sequence):
-			r.slots, r.newer = append(r.slots, b), append(r.newer, 1)
-		case okA:
-			r.slots, r.newer = append(r.slots, a), append(r.newer, 0)
-		default:
-			r.slots, r.newer = append(r.slots, leaseEntry{}), append(r.newer, 1)
+		a, okA := t.decode(raw[at : at+sectorSize])
+		b, okB := t.decode(raw[at+sectorSize : at+2*sectorSize])
+		if okB && (!okA || b.Sequence > a.Sequence) {
+			t.load(b, 1)
+		} else {
+			t.load(a, 0)
 		}
 	}
-	return r, nil
+	t.room = len(t.slots)
+	return t, nil
+}
+
+// decode reports false for a sector that holds no complete entry.
+func (t *leaseTable) decode(b []byte) (record.LeaseEntry, bool) {
+	var e record.LeaseEntry
+	if bytes.Count(b[:leaseBody], []byte{0}) == leaseBody {
+		return e, false // never written, the usual case
+	}
+	if e.Decode(b[:record.LeaseEntrySize]) != nil || e.Digest != leaseDigest(b) || e.Check() != nil || e.Repository != t.repository {
+		return record.LeaseEntry{}, false
+	}
+	return e, true
+}
+
+func leaseDigest(b []byte) [sha256.Size]byte {
+	var buf [len(leaseDomain) + leaseBody]byte
+	copy(buf[copy(buf[:], leaseDomain):], b[:leaseBody])
+	return sha256.Sum256(buf[:])
+}
+
+// load adds a slot as it was read. Of two leases of one Job the later attempt
+// counts.
+func (t *leaseTable) load(e record.LeaseEntry, sector int) {
+	slot := int32(len(t.slots))
+	t.slots = append(t.slots, leaseSlot{e, sector, -1})
+	if other, ok := t.jobs[e.Job]; ok && !free(&e) {
+		if t.slots[other].Attempt >= e.Attempt {
+			t.idle = append(t.idle, slot)
+			return
+		}
+		t.release(other)
+	}
+	if free(&e) {
+		t.idle = append(t.idle, slot)
+		return
+	}
+	t.hold(slot, e)
+}
+
+// hold makes a slot the one of its entry's Job.
+func (t *leaseTable) hold(slot int32, e record.LeaseEntry) {
+	s := &t.slots[slot]
+	t.forget(slot)
+	s.LeaseEntry = e
+	t.jobs[e.Job] = slot
+	if e.Request != (RequestID{}) {
+		t.asked[e.Request] = slot
+	}
+	if s.at < 0 {
+		heap.Push((*leaseHeap)(t), slot)
+	} else {
+		heap.Fix((*leaseHeap)(t), int(s.at))
+	}
+}
+
+// release gives a slot back. Its sequence goes on.
+func (t *leaseTable) release(slot int32) {
+	s := &t.slots[slot]
+	delete(t.jobs, s.Job)
+	t.forget(slot)
+	heap.Remove((*leaseHeap)(t), int(s.at))
+	s.LeaseEntry = record.LeaseEntry{Repository: t.repository, Sequence: s.Sequence}
+	t.idle = append(t.idle, slot)
+}
+
+// forget takes the request of a slot out of the table.
+func (t *leaseTable) forget(slot int32) {
+	if r := t.slots[slot].Request; t.asked[r] == slot {
+		delete(t.asked, r)
+	}
+}
+
+// leaseHeap orders the slots in use by expiry.
+type leaseHeap leaseTable
+
+func (h *leaseHeap) Len() int { return len(h.due) }
+
+func (h *leaseHeap) Less(i, j int) bool {
+	a, b := &h.slots[h.due[i]], &h.slots[h.due[j]]
+	return a.ExpiresAt < b.ExpiresAt || a.ExpiresAt == b.ExpiresAt && a.Job < b.Job
+}
+
+func (h *leaseHeap) Swap(i, j int) {
+	h.due[i], h.due[j] = h.due[j], h.due[i]
+	h.slots[h.due[i]].at, h.slots[h.due[j]].at = int32(i), int32(j)
+}
+
+func (h *leaseHeap) Push(x any) {
+	slot := x.(int32)
+	h.slots[slot].at = int32(len(h.due))
+	h.due = append(h.due, slot)
+}
+
+func (h *leaseHeap) Pop() any {
+	last := len(h.due) - 1
+	slot := h.due[last]
+	h.due = h.due[:last]
+	h.slots[slot].at = -1
+	return slot
 }
 
 // readVersion2 takes over the leases of the installation-wide file that earlier
 // software wrote (section 14.2). Such leases have no epoch of their own.
-func (r *replica) readVersion2(epoch uint64) error {
-	raw, err := vfs.ReadFile(r.fs, filepath.Join(filepath.Dir(filepath.Dir(r.path)), "worker-leases.bin"), 8<<20)
+func (t *leaseTable) readVersion2(epoch uint64) error {
+	raw, err := vfs.ReadFile(t.fs, filepath.Join(filepath.Dir(filepath.Dir(t.path)), "worker-leases.bin"), 8<<20)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrTooLarge) {
 		return nil
 	}
@@ -179,129 +292,207 @@ func (r *replica) readVersion2(epoch uint64) error {
 		uint64(len(raw)) != record.LeaseReplicaHeaderSize+record.LeaseReplicaEntrySize*uint64(h.EntryCount) {
 		return nil
 	}
-	var slots []leaseEntry
+	var list []record.LeaseEntry
 	seen := map[uint32]bool{}
 	for at := record.LeaseReplicaHeaderSize; at < len(raw); at += record.LeaseReplicaEntrySize {
 		var e record.LeaseReplicaEntry
 		row := raw[at : at+record.LeaseReplicaEntrySize]
 		sum := sha256.Sum256(append([]byte(lease2Domain), row[:len(row)-sha256.Size]...))
-		if e.Decode(row) != nil || e.Digest != sum || e.Check() != nil || e.Repository != r.repository {
+		if e.Decode(row) != nil || e.Digest != sum || e.Check() != nil || e.Repository != t.repository {
 			continue
 		}
 		if seen[e.Job] {
 			return nil // which of the two counts can't be told
 		}
 		seen[e.Job] = true
-		slots = append(slots, leaseEntry{
-			Lease:      Lease{Job: e.Job, Attempt: e.Attempt, Token: e.Token, Heartbeat: e.HeartbeatAt, ExpiresAt: e.ExpiresAt},
-			repository: r.repository, epoch: epoch, sequence: 1,
+		list = append(list, record.LeaseEntry{
+			Repository: t.repository, Job: e.Job, Attempt: e.Attempt, Token: e.Token,
+			HeartbeatAt: e.HeartbeatAt, ExpiresAt: e.ExpiresAt, Epoch: epoch, Sequence: 1,
 		})
 	}
-	for _, e := range slots {
-		r.slots, r.newer = append(r.slots, e), append(r.newer, 1)
+	for _, e := range list {
+		t.load(e, 1)
 	}
 	return nil
 }
 
-// find returns the slot of a Job's newest entry, or -1.
-func (r *replica) find(job uint32) int {
-	best := -1
-	for i, e := range r.slots {
-		if e.sequence != 0 && e.Token != (LeaseToken{}) && e.Job == job && (best < 0 || e.Attempt > r.slots[best].Attempt) {
-			best = i
-		}
+// entry returns a Job's entry, or one that is live for nothing.
+func (t *leaseTable) entry(job uint32) record.LeaseEntry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slot, ok := t.jobs[job]; ok {
+		return t.slots[slot].LeaseEntry
 	}
-	return best
+	return record.LeaseEntry{}
 }
 
-// put writes an entry to the slot of its Job, or to a free one, and syncs it. An
-// expired entry can't come back to life and gives its slot away.
-func (r *replica) put(e leaseEntry) error {
-	slot := r.find(e.Job)
-	for i := 0; slot < 0 && i < len(r.slots); i++ {
-		if r.slots[i].Token == (LeaseToken{}) || r.slots[i].ExpiresAt <= e.Heartbeat {
-			slot = i
-		}
+// requested returns the entry of a claim request.
+func (t *leaseTable) requested(request RequestID) (record.LeaseEntry, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	slot, ok := t.asked[request]
+	if !ok {
+		return record.LeaseEntry{}, false
 	}
-	if slot < 0 {
-		if len(r.slots) >= maxLeaseSlots {
-			return fmt.Errorf("%w: %d leases are live", ErrState, len(r.slots))
-		}
-		slot = len(r.slots)
-		r.slots, r.newer = append(r.slots, leaseEntry{}), append(r.newer, 1)
-	}
-	return r.write(slot, e)
+	return t.slots[slot].LeaseEntry, true
 }
 
-// drop frees the slot of a Job whose lease is of the given attempt or older.
-func (r *replica) drop(job uint32, attempt uint16) error {
-	slot := r.find(job)
-	if slot < 0 || r.slots[slot].Attempt > attempt {
-		return nil
-	}
-	return r.write(slot, leaseEntry{repository: r.repository})
-}
-
-func (r *replica) write(slot int, e leaseEntry) error {
-	created := false
-	f, err := r.fs.OpenFile(r.path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		created, r.fresh = true, true
-		if err = vfs.MkdirAll(r.fs, filepath.Dir(r.path), 0o700); err == nil {
-			f, err = r.fs.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	e.sequence = r.slots[slot].sequence + 1
-	sector := 1 - r.newer[slot]
-	err = func() error {
-		if r.fresh {
-			if err := f.Truncate(0); err != nil {
-				return err
-			}
-			if _, err := f.WriteAt(replicaHeader(), 0); err != nil {
-				return err
-			}
-			// Slots taken over from an earlier form are written out once.
-			for i, old := range r.slots {
-				if old.sequence != 0 {
-					if _, err := f.WriteAt(old.encode(), slotOffset(i, r.newer[i])); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		if _, err := f.WriteAt(e.encode(), slotOffset(slot, sector)); err != nil {
+// write makes entries durable: one pass over the file and one sync for all of
+// them. The table has them even if that fails; their Jobs are not running then, or
+// have what their holder was told at least. After a failure the file begins anew,
+// since what a failed sync has left of it is not known.
+func (t *leaseTable) write(list []record.LeaseEntry) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	changed := make([]int32, len(list))
+	for i, e := range list {
+		slot, err := t.place(e.Job, e.HeartbeatAt)
+		if err != nil {
 			return err
 		}
-		if size, err := f.Size(); err != nil || size < slotOffset(slot, 2) {
-			return errors.Join(err, f.Truncate(slotOffset(slot, 2)))
-		}
-		return nil
-	}()
+		e.Sequence = t.slots[slot].Sequence + 1
+		t.slots[slot].sector = 1 - t.slots[slot].sector
+		t.hold(slot, e)
+		changed[i] = slot
+	}
+	created, err := t.open()
 	if err == nil {
-		err = f.Sync()
+		err = t.fill(changed)
+	}
+	if err == nil {
+		err = t.file.Sync()
 	}
 	if err == nil && created {
-		err = r.fs.SyncDir(filepath.Dir(r.path))
+		err = t.fs.SyncDir(filepath.Dir(t.path))
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+	t.fresh = err != nil
+	if err != nil || !t.own {
+		err = errors.Join(err, t.close())
 	}
-	r.slots[slot], r.newer[slot], r.fresh = e, sector, false
+	return err
+}
+
+// place finds the slot for a Job's entry: its own, an idle one, one whose lease
+// has expired and can't come back to life, or a new one.
+func (t *leaseTable) place(job uint32, now record.Seconds) (int32, error) {
+	if slot, ok := t.jobs[job]; ok {
+		return slot, nil
+	}
+	if len(t.idle) == 0 && len(t.due) > 0 && t.slots[t.due[0]].ExpiresAt <= now {
+		t.release(t.due[0])
+	}
+	if n := len(t.idle); n > 0 {
+		slot := t.idle[n-1]
+		t.idle = t.idle[:n-1]
+		return slot, nil
+	}
+	if len(t.slots) >= maxLeaseSlots {
+		return 0, statef("%d leases are live, which is the most that there may be", len(t.slots))
+	}
+	t.slots = append(t.slots, leaseSlot{sector: 1, at: -1})
+	return int32(len(t.slots) - 1), nil
+}
+
+// open opens the file for writing and reports whether it had to be made.
+func (t *leaseTable) open() (created bool, err error) {
+	if t.file != nil {
+		return false, nil
+	}
+	t.file, err = t.fs.OpenFile(t.path, os.O_RDWR, 0)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err = vfs.MkdirAll(t.fs, filepath.Dir(t.path), 0o700); err == nil {
+		t.file, err = t.fs.OpenFile(t.path, os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	t.fresh = true
+	return true, err
+}
+
+func (t *leaseTable) close() error {
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.Close()
+	t.file = nil
+	return err
+}
+
+// fill writes the changed slots, or the whole file where nothing in it counts.
+func (t *leaseTable) fill(changed []int32) error {
+	if t.fresh {
+		if err := t.file.Truncate(0); err != nil {
+			return err
+		}
+		if _, err := t.file.WriteAt(leaseHeader(), 0); err != nil {
+			return err
+		}
+		t.room = 0
+	}
+	if room := (len(t.slots) + slotsAtOnce - 1) / slotsAtOnce * slotsAtOnce; t.room < len(t.slots) {
+		from := slotOffset(int32(t.room), 0)
+		if _, err := t.file.WriteAt(make([]byte, slotOffset(int32(room), 0)-from), from); err != nil {
+			return err
+		}
+		t.room = room
+	}
+	if !t.fresh {
+		return t.put(changed)
+	}
+	all := make([]int32, 0, len(t.slots))
+	for i := range t.slots {
+		if t.slots[i].Sequence > 0 {
+			all = append(all, int32(i))
+		}
+	}
+	return t.put(all)
+}
+
+func (t *leaseTable) put(slots []int32) error {
+	var b [sectorSize]byte
+	for _, slot := range slots {
+		s := &t.slots[slot]
+		s.Encode(b[:])
+		s.Digest = leaseDigest(b[:])
+		copy(b[leaseBody:], s.Digest[:])
+		if _, err := t.file.WriteAt(b[:], slotOffset(slot, s.sector)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-func slotOffset(slot, sector int) int64 { return int64(1+2*slot+sector) * sectorSize }
+// drop frees the slot of a Job whose lease is of the given attempt or older. That
+// need not be durable: the entry does not match its Job any more, so that a slot
+// which is not freed costs its room until it expires.
+func (t *leaseTable) drop(job uint32, attempt uint16) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	slot, ok := t.jobs[job]
+	if !ok || t.slots[slot].Attempt > attempt {
+		return
+	}
+	t.release(slot)
+	if t.own {
+		return
+	}
+	s := &t.slots[slot]
+	s.Sequence++
+	s.sector = 1 - s.sector
+	if _, err := t.open(); err == nil && !t.fresh {
+		_ = t.put([]int32{slot})
+	}
+	_ = t.close()
+}
 
-func replicaHeader() []byte {
-	b := make([]byte, 0, sectorSize)
-	b = append(b, leaseMagic...)
-	b = binary.LittleEndian.AppendUint32(b, leaseVersion)
-	b = binary.LittleEndian.AppendUint32(b, sectorSize)
-	return b[:sectorSize]
+func slotOffset(slot int32, sector int) int64 {
+	return (1 + 2*int64(slot) + int64(sector)) * sectorSize
+}
+
+func leaseHeader() []byte {
+	b := make([]byte, sectorSize)
+	(&record.LeaseHeader{Magic: [8]byte([]byte(record.LeaseMagic)), Version: 3, SectorSize: sectorSize}).Encode(b)
+	return b
 }
 
 // newToken draws a token that is not all zero.
@@ -315,89 +506,101 @@ func newToken(random io.Reader) (LeaseToken, error) {
 	return t, nil
 }
 
-func (t LeaseToken) equal(o LeaseToken) bool { return subtle.ConstantTimeCompare(t[:], o[:]) == 1 }
-
-// leases reads the replica; the Repository's lock is held.
-func (r *Repository) leases() (*replica, error) {
-	return readReplica(r.a.opt.FS, r.leasePath(), r.info.Index, r.a.active.Epoch)
+// leases returns the table as the Repository's lock allows to see it.
+func (r *Repository) leases() (*leaseTable, error) {
+	return readLeases(r.a.opt.FS, r.leasePath(), r.info.Index, r.a.active.Epoch)
 }
 
-// leaseBatch is the replica as the mutations of one batch see it. None of their
-// leases reaches the file before all of them have succeeded, and yet each must
-// see those before it: two claims must not take one slot, and nobody may declare
-// a lease lost that was given out a moment ago.
+// leaseBatch is the leases as the mutations of one batch see them. None reaches the
+// file before all mutations have succeeded, and yet each must see those before it:
+// nobody may declare a lease lost that was given out a moment ago.
 type leaseBatch struct {
-	of   weak.Pointer[bindb.Tx]
-	file *replica
-	next map[uint32]leaseEntry // by Job; a zero token: dropped
+	table *leaseTable
+	next  map[uint32]record.LeaseEntry // by Job; a free one: dropped
+	order []uint32                     // keys of next
+	once  sync.Once
+	err   error
+	// flush is b.write, made once.
+	flush func() error
 }
 
-// leaseTx is what one mutation has changed. It joins the batch when the mutation
-// has succeeded.
+// write gives out what the batch has put. Mutations that succeeded and were then
+// left to a later batch have put entries too; those hold nothing, because their
+// Jobs have not started, and are put again.
+func (b *leaseBatch) write() error {
+	b.once.Do(func() {
+		list := make([]record.LeaseEntry, 0, len(b.order))
+		for _, job := range b.order {
+			if e := b.next[job]; !free(&e) {
+				list = append(list, e)
+			}
+		}
+		if len(list) > 0 {
+			b.err = b.table.write(list)
+		}
+	})
+	return b.err
+}
+
+// leaseTx is what one mutation sees and has changed. It joins the batch when the
+// mutation has succeeded.
 type leaseTx struct {
 	batch *leaseBatch
-	own   map[uint32]leaseEntry
+	own   []record.LeaseEntry
+	room  [1]record.LeaseEntry // of own, as far as it suffices
 }
 
-// queue returns the mutation's view of the replica, which is read on first use.
+// queue returns the mutation's view of the leases.
 func (tx *Tx) queue() (*leaseTx, error) {
-	if tx.lease != nil {
-		return tx.lease, nil
+	if tx.lease.batch != nil {
+		return &tx.lease, nil
 	}
-	r := tx.repo
-	if of := weak.Make(tx.tx); r.batch == nil || r.batch.of != of {
-		file, err := r.leases()
+	batch, ok := (*tx.tx.Batch()).(*leaseBatch)
+	if !ok {
+		table, err := tx.repo.leases()
 		if err != nil {
 			return nil, err
 		}
-		r.batch = &leaseBatch{of: of, file: file, next: map[uint32]leaseEntry{}}
+		batch = &leaseBatch{table: table, next: map[uint32]record.LeaseEntry{}}
+		batch.flush = batch.write
+		*tx.tx.Batch() = batch
 	}
-	tx.lease = &leaseTx{r.batch, map[uint32]leaseEntry{}}
-	return tx.lease, nil
+	tx.lease.batch = batch
+	tx.lease.own = tx.lease.room[:0]
+	return &tx.lease, nil
 }
 
-func (q *leaseTx) find(job uint32) leaseEntry {
-	if e, ok := q.own[job]; ok {
-		return e
+func (q *leaseTx) find(job uint32) record.LeaseEntry {
+	for i := len(q.own) - 1; i >= 0; i-- {
+		if q.own[i].Job == job {
+			return q.own[i]
+		}
 	}
 	if e, ok := q.batch.next[job]; ok {
 		return e
 	}
-	return q.batch.file.entry(job)
+	return q.batch.table.entry(job)
 }
 
 // merge makes the mutation's changes visible to those after it.
 func (q *leaseTx) merge() {
-	if q != nil {
-		maps.Copy(q.batch.next, q.own)
+	for _, e := range q.own {
+		if _, ok := q.batch.next[e.Job]; !ok {
+			q.batch.order = append(q.batch.order, e.Job)
+		}
+		q.batch.next[e.Job] = e
 	}
-}
-
-// entry returns a Job's newest entry, or one that is live for nothing.
-func (r *replica) entry(job uint32) leaseEntry {
-	if slot := r.find(job); slot >= 0 {
-		return r.slots[slot]
-	}
-	return leaseEntry{}
 }
 
 // putLease gives a lease out once the batch has nothing left that can refuse it.
-// One that the batch itself has replaced or dropped need not reach the file.
-func (tx *Tx) putLease(q *leaseTx, e leaseEntry) {
-	q.own[e.Job] = e
-	batch := q.batch
-	tx.tx.Prepare(func() error {
-		if batch.next[e.Job] != e {
-			return nil
-		}
-		return batch.file.put(e)
-	})
+func (tx *Tx) putLease(e record.LeaseEntry) {
+	tx.lease.own = append(tx.lease.own, e)
+	tx.tx.Prepare(tx.lease.batch.flush)
 }
 
-// dropLease frees a lease once the Job's new state is durable. The entry no longer
-// matches the Job then, so that a failure to free it costs a slot until it expires.
-func (tx *Tx) dropLease(q *leaseTx, j *Job) {
-	q.own[j.Index] = leaseEntry{}
-	file, job, attempt := q.batch.file, j.Index, j.Attempts
-	tx.tx.After(func() { _ = file.drop(job, attempt) })
+// dropLease frees a lease once the Job's new state is durable.
+func (tx *Tx) dropLease(j *Job) {
+	tx.lease.own = append(tx.lease.own, record.LeaseEntry{Job: j.Index})
+	table, job, attempt := tx.lease.batch.table, j.Index, j.Attempts
+	tx.tx.After(func() { table.drop(job, attempt) })
 }

@@ -23,9 +23,6 @@ type Repository struct {
 
 	// broken is why nothing can be said about the Repository any more.
 	broken atomic.Pointer[error]
-
-	// batch belongs to whoever runs a mutation; those take turns.
-	batch *leaseBatch
 }
 
 // Repository opens the Repository with the given index. A purged one can be
@@ -230,7 +227,8 @@ func (s *Session) View(fn func(*View) error) error {
 // it.
 type View struct {
 	bindb.Reader
-	repo *Repository
+	repo  *Repository
+	table *leaseTable // nil until a reader of the queue needs it
 }
 
 // Tx is a View that can also change the Repository: its methods are the verbs.
@@ -239,8 +237,8 @@ type Tx struct {
 	View
 	tx     *bindb.Tx
 	now    record.Seconds
-	lease  *leaseTx // nil until a verb of the queue needs it
-	broken error    // of a verb that failed after its first write
+	lease  leaseTx
+	broken error // of a verb that failed after its first write
 }
 
 // run applies one admitted mutation.

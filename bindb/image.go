@@ -17,6 +17,7 @@ import (
 type image struct {
 	r     *Root
 	files []*fileImage // by family number; nil: as it was when the root was opened
+	queue atomic.Pointer[jobQueue]
 }
 
 // fileImage is one file of an image: its records in chunks, without the header,

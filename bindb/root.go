@@ -115,6 +115,8 @@ type Root struct {
 
 	recovered []Recovery // changed with rw held
 
+	jobs queueCache
+
 	indexMu sync.Mutex // guards the map
 	indexes map[*indexSpec]*index
 	marked  *mark

@@ -20,6 +20,7 @@ type Tx struct {
 	after   []func()
 	// mutations is how many have succeeded.
 	mutations int
+	batch     any // see Batch
 }
 
 // fileWrite is what a batch changes in one file.
@@ -256,6 +257,10 @@ func (tx *Tx) runPrepare() error {
 // After registers work that runs once the batch is durable, still under the
 // lock.
 func (tx *Tx) After(fn func()) { tx.after = append(tx.after, fn) }
+
+// Batch is where the caller of this package keeps what all mutations of a batch
+// share. It begins as nil with every batch.
+func (tx *Tx) Batch() *any { return &tx.batch }
 
 func (tx *Tx) dirty() bool {
 	for _, w := range tx.writes {

@@ -357,6 +357,10 @@ func (r *Root) commitWrites(tx *Tx) error {
 	if err != nil {
 		return err
 	}
+	followQueue, err := r.jobs.follow(tx)
+	if err != nil {
+		return err
+	}
 	if err := r.begin(tx, j); err != nil {
 		if r.batch == j.batch {
 			sums.skip(r.batch)
@@ -384,6 +388,7 @@ func (r *Root) commitWrites(tx *Tx) error {
 	r.settled()
 	sums.apply(r.batch)
 	r.publish(tx, j)
+	followQueue()
 	r.stats.batches.Add(1)
 	r.stats.mutations.Add(uint64(tx.mutations))
 	return nil
@@ -423,7 +428,9 @@ func (r *Root) begin(tx *Tx, j *journal) (err error) {
 // publish shows a durable batch to the readers of an owned root.
 func (r *Root) publish(tx *Tx, j *journal) {
 	if img := r.image.Load(); img != nil {
-		r.image.Store(img.with(tx, j))
+		next := img.with(tx, j)
+		next.followQueue(img, tx)
+		r.image.Store(next)
 	}
 }
 

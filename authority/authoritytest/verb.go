@@ -155,6 +155,10 @@ var Verbs = []Verb{
 		return err
 	})},
 	{Name: "EnqueueCI", Stage: staged(func(tx *authority.Tx, p Published) error { _, _, err := tx.EnqueueCI(p.Patchset); return err })},
+	{Name: "Enqueue", Stage: staged(func(tx *authority.Tx, p Published) error {
+		_, _, err := tx.Enqueue(authority.JobSpec{Kind: record.JobKindRepoCI, Snapshot: record.RefTo(p.Revision)})
+		return err
+	})},
 	{Name: "Claim", Stage: after(queued, func(tx *authority.Tx, job uint32) error {
 		_, err := tx.Claim(job, authority.RequestID{1})
 		return err
@@ -165,6 +169,10 @@ var Verbs = []Verb{
 	})},
 	{Name: "CompleteCI", Stage: after(claimed, func(tx *authority.Tx, l authority.Lease) error {
 		_, err := tx.CompleteCI(l, Passed)
+		return err
+	})},
+	{Name: "Complete", Stage: after(claimed, func(tx *authority.Tx, l authority.Lease) error {
+		_, err := tx.Complete(l, authority.JobResult{Outcome: record.JobOutcomeSkipped})
 		return err
 	})},
 	{Name: "FailJob", Stage: after(claimed, func(tx *authority.Tx, l authority.Lease) error { return tx.FailJob(l, true) })},

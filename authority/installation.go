@@ -281,6 +281,12 @@ func (o Options) clear() error {
 			return err
 		}
 	}
+	if rest, err := readDir(o.FS, o.generation(1)); err != nil || len(rest) > 0 {
+		return err
+	}
+	if err := o.FS.Remove(o.generation(1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return nil
 }
 

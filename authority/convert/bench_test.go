@@ -9,14 +9,16 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/writ-authority/writ/authority"
 	"github.com/writ-authority/writ/authority/authoritytest"
 	"github.com/writ-authority/writ/authority/convert"
 	"github.com/writ-authority/writ/internal/vfs"
 )
 
 // BenchmarkU32Time compares a conversion with the plain copy and sync of the same
-// files. "widen" freezes and widens, which reads the source twice; "whole" also
-// validates every record. WRIT_BENCH_PATCHSETS sets the size of the source.
+// files. "widen" freezes, widens and compares, so that the source is read twice and
+// the target is durable; "convert" also validates every record, builds the derived
+// indexes and publishes. WRIT_BENCH_PATCHSETS sets the size of the source.
 func BenchmarkU32Time(b *testing.B) {
 	patchsets := 20_000
 	if n, err := strconv.Atoi(os.Getenv("WRIT_BENCH_PATCHSETS")); err == nil {
@@ -60,8 +62,8 @@ func BenchmarkU32Time(b *testing.B) {
 		_, err := convert.WidenU32Time(ctx, vfs.OS, source, below(b, vfs.OS, target))
 		return err
 	})
-	run("whole", func() error {
-		_, err := convert.BuildU32Time(ctx, vfs.OS, source, below(b, vfs.OS, target))
+	run("convert", func() error {
+		_, err := convert.Convert(ctx, convert.Options{From: convert.FromU32Time, Source: source}, authority.Options{Dir: target})
 		return err
 	})
 }

@@ -64,3 +64,26 @@ func Widths(l *record.Layout) (old int, offsets map[string]int) {
 	}
 	return w.old, offsets
 }
+
+// DecodeRows decodes the document of a Repository and gives the titles of its
+// Tasks and the comments of its Reviews.
+func DecodeRows(raw []byte) (texts []string, err error) {
+	var d document
+	if err := decodeDocument("rows.json", raw, &d); err != nil {
+		return nil, err
+	}
+	for _, t := range d.Tasks {
+		texts = append(texts, t.Title)
+	}
+	for _, r := range d.Reviews {
+		if r.Comment != nil {
+			texts = append(texts, *r.Comment)
+		}
+	}
+	return texts, nil
+}
+
+// DecodeOperational decodes the operational tables.
+func DecodeOperational(raw []byte) error {
+	return decodeDocument(operationalPath, raw, &operational{})
+}

@@ -411,3 +411,56 @@ func TestConvertedRowsRead(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// renumber replaces the beginnings of identities in every row of repository 5 and
+// in the Jobs.
+func (r *rows) renumber(names map[string]string) {
+	var walk func(v any) any
+	walk = func(v any) any {
+		switch v := v.(type) {
+		case map[string]any:
+			for k := range v {
+				v[k] = walk(v[k])
+			}
+		case []any:
+			for i := range v {
+				v[i] = walk(v[i])
+			}
+		case string:
+			if task, rest, ok := strings.Cut(v, "/"); ok && names[task] != "" {
+				return names[task] + "/" + rest
+			}
+			if names[v] != "" {
+				return names[v]
+			}
+		}
+		return v
+	}
+	for _, path := range []string{"repositories/5.json", "operational.json"} {
+		r.docs[path] = walk(r.docs[path])
+	}
+}
+
+// reaches says whether a path leads to a value of repository 5.
+func (r *rows) reaches(path string) bool {
+	v := r.docs["repositories/5.json"]
+	for _, step := range strings.FieldsFunc(path, func(c rune) bool { return c == '.' || c == '[' || c == ']' }) {
+		switch x := v.(type) {
+		case map[string]any:
+			next, ok := x[step]
+			if !ok {
+				return false
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(x) {
+				return false
+			}
+			v = x[i]
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -166,8 +166,12 @@ func (a *Authority) outside(dir string) error {
 	}
 }
 
-// holdRegistry runs fn with no registration and no change of lifecycle in between.
+// holdRegistry runs fn with no registration and no change of lifecycle in between,
+// after interrupted purges have been ended.
 func (a *Authority) holdRegistry(ctx context.Context, fn func(bindb.Reader) error) error {
+	if err := a.settlePurges(ctx); err != nil {
+		return err
+	}
 	if a.opt.Own { // a view alone would hold nobody
 		return a.registry.Exclusive(ctx, func(s *bindb.Session) error { return s.View(fn) })
 	}
@@ -234,6 +238,13 @@ func (a *Authority) copyRoots(ctx context.Context, reg bindb.Reader, dir string,
 // withRoot runs fn on the root of a Repository, which may be purged. One that is
 // not open is open for the time only: there may be very many of them.
 func (a *Authority) withRoot(ctx context.Context, index uint32, fn func(*bindb.Root) error) (err error) {
+	// No purge begins while the registry is held, but the process of one may have
+	// died after they were ended.
+	if left, err := bindb.PurgeLeft(a.authorityConfig(index)); err != nil {
+		return err
+	} else if left {
+		return fmt.Errorf("repository %d: %w: a purge of it was interrupted a moment ago; try again", index, bindb.ErrBusy)
+	}
 	a.mu.Lock()
 	open := a.repos[index]
 	a.mu.Unlock()

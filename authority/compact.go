@@ -68,6 +68,9 @@ func examine(ctx context.Context, o Options) (err error) {
 			err = cerr
 		}
 	}()
+	if err := a.settlePurges(ctx); err != nil {
+		return err
+	}
 	sound := func(name string, r *bindb.Root) error {
 		findings, err := r.Check(ctx)
 		if err == nil && len(findings) > 0 {

@@ -19,7 +19,7 @@ type Found struct {
 // short form that fits several Changes, and bindb.ErrNotFound when there is no
 // such record or it was removed.
 func (v *View) Find(text string) (Found, error) {
-	id, err := record.ParseIdentity(text, v.repo.info.Namespace)
+	id, err := record.ParseIdentity(text, v.repo.namespace())
 	if err != nil {
 		return Found{}, fmt.Errorf("%w: %w", bindb.ErrInvalid, err)
 	}
@@ -72,7 +72,7 @@ func (v *View) complete(id record.Identity) (record.Identity, error) {
 	err := bindb.Changes.All(v, func(_ uint32, c *record.Change) error {
 		if c.Ordinal == id.ChangeOrdinal && !c.RemoteMeta.Deleted() {
 			if found++; found == 1 {
-				id = id.WithTask(record.TaskIdentity(v.repo.info.Namespace, c.Task))
+				id = id.WithTask(record.TaskIdentity(v.repo.namespace(), c.Task))
 			}
 		}
 		return nil

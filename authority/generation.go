@@ -284,7 +284,10 @@ func (g *Generation) validate(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := root.Close(); err != nil {
+		if info.Lifecycle == record.LifecyclePurged {
+			err = checkPurged(ctx, root)
+		}
+		if err = errors.Join(err, root.Close()); err != nil {
 			return err
 		}
 	}

@@ -98,12 +98,24 @@ func (a *Authority) replace(ctx context.Context, index uint32, change func(bindb
 		if err := l.registry.View(func(r bindb.Reader) error { return change(r, &info) }); err != nil {
 			return err
 		}
-		return l.put(ctx, &info)
+		if err := l.put(ctx, &info); err != nil {
+			return err
+		}
+		if info.Namespace != l.info.Namespace {
+			indexNamespaces(ctx, l.registry)
+		}
+		return nil
 	})
 	if err != nil {
 		return RepositoryInfo{}, err
 	}
 	return info, nil
+}
+
+// indexNamespaces rewrites the namespace index. Without it lookups read the
+// records, so that a failure changes nothing.
+func indexNamespaces(ctx context.Context, s *bindb.Session) {
+	_ = s.Reindex(context.WithoutCancel(ctx), bindb.NamespaceIndex)
 }
 
 // locked is the right to change the registry record of one Repository.

@@ -38,6 +38,15 @@ func openAgain(t *testing.T, o authority.Options) *authority.Authority {
 	return a
 }
 
+// another opens the Repository of a bundle as another process would, unless its
+// authority is owned.
+func another(b *authoritytest.Bundle) *authority.Repository {
+	if authoritytest.Owned {
+		return b.Repo
+	}
+	return b.Second()
+}
+
 func namespace(t testing.TB, s string) record.Namespace {
 	t.Helper()
 	n, err := record.ParseNamespace(s)
@@ -117,7 +126,7 @@ func TestSetPolicyFlags(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	b := authoritytest.Setup(t)
-	other := b.Second()
+	other := another(b)
 	for _, flags := range []record.PolicyFlags{0, 0xff, authority.DefaultFlags} {
 		info, err := b.Authority.SetPolicyFlags(ctx, 4, flags)
 		if err != nil || info.PolicyFlags != flags || b.Repo.Info() != info {
@@ -183,6 +192,9 @@ func TestNamespaces(t *testing.T) {
 	}
 	if _, err := a.RepositoryByNamespace(ctx, record.Namespace{}); !errors.Is(err, bindb.ErrInvalid) {
 		t.Errorf("the empty namespace: %v", err)
+	}
+	if list, err := a.Registry().Indexes(ctx); err != nil || len(list) != 1 || list[0].State != bindb.IndexCurrent {
+		t.Errorf("%+v, %v", list, err)
 	}
 	// What was opened before the change renders the new one, and it parses back.
 	b.View(func(v *authority.View) error {
@@ -286,7 +298,7 @@ func TestRetiringDrains(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := b.Second()
+	other := another(b)
 	refused("another process", other.Update(ctx, openTask))
 	drain(other, func(tx *authority.Tx) (err error) { lease, err = tx.Claim(job, authority.RequestID{1}); return err })
 	drain(b.Repo, func(tx *authority.Tx) (err error) { lease, err = tx.Heartbeat(lease); return err })
@@ -310,23 +322,27 @@ func TestRetireIsSeenAtOnce(t *testing.T) {
 	if err := createIn(o); err != nil {
 		t.Fatal(err)
 	}
+	// Three who write and one who retires: processes, or parts of the owner.
 	var repos []*authority.Repository
-	for range 3 {
-		o.FS = sim.Process()
-		r, err := openAgain(t, o).Repository(ctx, 4)
+	var a *authority.Authority
+	o.Own = authoritytest.Owned
+	for range 4 {
+		if a == nil || !o.Own {
+			o.FS = sim.Process()
+			a = reopened(t, o)
+		}
+		r, err := a.Repository(ctx, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
 		repos = append(repos, r)
 	}
-	o.FS = sim.Process()
-	a := openAgain(t, o)
 	for round := range 5 {
 		var retired atomic.Bool
 		var begun sync.WaitGroup
 		var wg sync.WaitGroup
 		var late, done atomic.Int64
-		for _, r := range repos {
+		for _, r := range repos[:3] {
 			begun.Add(1)
 			wg.Go(func() {
 				for first := true; ; first = false {
@@ -370,7 +386,10 @@ func TestLifecycleDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	b := authoritytest.Setup(t)
-	authorities := []*authority.Authority{b.Authority, openAgain(t, b.Options)}
+	authorities := []*authority.Authority{b.Authority, b.Authority}
+	if !authoritytest.Owned {
+		authorities[1] = openAgain(t, b.Options)
+	}
 	var wg sync.WaitGroup
 	for i, a := range authorities {
 		wg.Go(func() {
@@ -479,8 +498,21 @@ func TestMutationRecoversTheRegistry(t *testing.T) {
 func TestOpenRemovesStaging(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b := authoritytest.Setup(t)
-	left := filepath.Join(b.Options.Dir, "generations", "1", "repositories", "5")
+	o := authority.Options{Dir: t.TempDir(), Own: authoritytest.Owned}
+	if err := createIn(o); err != nil {
+		t.Fatal(err)
+	}
+	open := func() {
+		t.Helper()
+		a, err := authority.Open(ctx, o)
+		if err == nil {
+			err = a.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := filepath.Join(o.Dir, "generations", "1", "repositories", "5")
 	there := func() bool {
 		_, err := os.Stat(left)
 		return err == nil
@@ -495,23 +527,26 @@ func TestOpenRemovesStaging(t *testing.T) {
 		}
 	}
 	stage()
-	openAgain(t, b.Options)
+	open()
 	if there() {
 		t.Error("the directory is still there")
 	}
+	if o.Own {
+		return // nobody else can have the lock
+	}
 	stage()
-	lock, err := vfs.OS.Lock(ctx, filepath.Join(b.Options.Dir, "generations", "1", "registry", "01-registry.lock"), vfs.Shared)
+	lock, err := vfs.OS.Lock(ctx, filepath.Join(o.Dir, "generations", "1", "registry", "01-registry.lock"), vfs.Shared)
 	if err != nil {
 		t.Fatal(err)
 	}
-	openAgain(t, b.Options)
+	open()
 	if !there() {
 		t.Error("the directory was removed while somebody had the registry's lock")
 	}
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	openAgain(t, b.Options)
+	open()
 	if there() {
 		t.Error("the directory is still there")
 	}
@@ -522,7 +557,7 @@ func TestOpenRemovesStaging(t *testing.T) {
 	if err := os.Rename(left, filepath.Join(filepath.Dir(left), "6")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := authority.Open(ctx, b.Options); !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(fmt.Sprint(err), "D02") {
+	if _, err := authority.Open(ctx, o); !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(fmt.Sprint(err), "D02") {
 		t.Errorf("a directory with the index after the next: %v", err)
 	}
 	if err := os.Remove(filepath.Join(filepath.Dir(left), "6")); err != nil {

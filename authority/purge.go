@@ -44,6 +44,8 @@ func (a *Authority) Purge(ctx context.Context, index uint32, progress func(done,
 			return errors.Join(err, l.queue.DiscardPurge())
 		}
 		info.Lifecycle = record.LifecyclePurged
+		l.repo.purges.Add(1) // odd until it is done or taken back
+		defer l.repo.purges.Add(1)
 		err := l.clear(ctx, progress)
 		if err == nil {
 			err = l.put(ctx, &info)
@@ -52,8 +54,9 @@ func (a *Authority) Purge(ctx context.Context, index uint32, progress func(done,
 			return l.takeBack(ctx, err)
 		}
 		// The registry has spoken. What cannot be removed now is removed by the
-		// next open.
+		// next open, and an index that cannot be written is of another time.
 		_ = l.queue.DiscardPurge()
+		_ = l.queue.Reindex(context.WithoutCancel(ctx), bindb.ReadyIndex, bindb.StateIndex)
 		return nil
 	})
 	if err != nil {
@@ -220,9 +223,17 @@ func (r *Repository) usable() error {
 	return nil
 }
 
-// purgeStands refuses the records that an interrupted purge of another process
-// may have changed. A lock of the Repository is held, so that none is under way.
-func (r *Repository) purgeStands() error {
+// purgeStands refuses the records that a purge may have changed and not finished.
+// Unless the authority is owned, a lock of the Repository is held, so that only a
+// process that died can have left one. The owner's readers hold none; before says
+// how many purges had begun and ended before they began to read.
+func (r *Repository) purgeStands(before uint64) error {
+	if r.a.opt.Own {
+		if now := r.purges.Load(); now != before || now%2 == 1 {
+			return errPurgeStands
+		}
+		return nil
+	}
 	stands, err := bindb.PurgeStands(r.a.authorityConfig(r.info.Index))
 	if err == nil && stands {
 		err = errPurgeStands
@@ -233,9 +244,16 @@ func (r *Repository) purgeStands() error {
 // settlePurge ends an interrupted purge under both locks. An active Repository
 // cannot have been under one.
 func (l *locked) settlePurge(ctx context.Context) error {
-	stands, err := bindb.PurgeStands(l.repo.a.authorityConfig(l.info.Index))
-	if err != nil || !stands {
+	cfg := l.repo.a.authorityConfig(l.info.Index)
+	if left, err := bindb.PurgeLeft(cfg); err != nil || !left {
 		return err
+	}
+	stands, err := bindb.PurgeStands(cfg)
+	if err != nil {
+		return err
+	}
+	if !stands {
+		return l.queue.DiscardPurge()
 	}
 	switch l.info.Lifecycle {
 	case record.LifecycleActive:
@@ -277,6 +295,28 @@ func (a *Authority) recoverPurge(ctx context.Context, index uint32) error {
 		}
 		return bindb.RecoverPurge(ctx, cfg, info.Lifecycle != record.LifecyclePurged)
 	})
+}
+
+// settlePurges ends what interrupted purges have left in any Repository, for
+// those who are about to read the roots as they are.
+func (a *Authority) settlePurges(ctx context.Context) error {
+	list, err := a.Repositories(ctx)
+	if err != nil {
+		return err
+	}
+	for _, info := range list {
+		if info.Meta.Tombstoned() {
+			continue
+		}
+		left, err := bindb.PurgeLeft(a.authorityConfig(info.Index))
+		if err == nil && left {
+			err = a.both(ctx, info.Index, func(*locked) error { return nil })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openRoot opens the root of a Repository, after what is left of a purge has been

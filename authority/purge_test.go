@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -114,7 +115,10 @@ func TestPurge(t *testing.T) {
 		}
 		return err
 	})
-	other := b.Second()
+	readers := []*authority.Repository{b.Repo}
+	if !authoritytest.Owned {
+		readers = append(readers, b.Second())
+	}
 	if _, err := a.SetNamespace(ctx, 4, namespace(t, "SE")); err != nil {
 		t.Fatal(err)
 	}
@@ -185,10 +189,20 @@ func TestPurge(t *testing.T) {
 	if left := leftovers(t, b.Options); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
+	indexes, err := b.Repo.Root().Indexes(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range indexes {
+		if (x.File == bindb.ReadyIndex || x.File == bindb.StateIndex) && (x.State != bindb.IndexCurrent || x.Rows != 0) {
+			t.Errorf("%+v", x)
+		}
+	}
 	// Nothing else has changed, and history can be read by everybody.
 	b.Reopen()
 	a = b.Authority
-	for _, r := range []*authority.Repository{b.Repo, other} {
+	readers[0] = b.Repo
+	for _, r := range readers {
 		err := r.View(ctx, func(v *authority.View) error {
 			for i, want := range evidence {
 				want.CIJob = 0
@@ -271,7 +285,7 @@ func TestPurgeCrash(t *testing.T) {
 	ctx := context.Background()
 	clock := authoritytest.NewClock()
 	sim := vfs.NewSim()
-	o := authority.Options{Dir: "/data", FS: sim, Clock: clock.Now, LockWait: time.Second}
+	o := authority.Options{Dir: "/data", FS: sim, Clock: clock.Now, LockWait: time.Second, Own: authoritytest.Owned}
 	a, err := authority.Create(ctx, o, "widgets", authority.DefaultFlags)
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +319,7 @@ func TestPurgeCrash(t *testing.T) {
 			if states++; states%again == 0 {
 				crashPurgeRecovery(t, disk, o, before, after, cut >= end)
 			}
-			switch recoverPurge(t, disk, o) {
+			switch recoverPurge(t, disk, o, states%8 == 0) {
 			case after:
 				done++
 			case before:
@@ -326,7 +340,7 @@ func TestPurgeCrash(t *testing.T) {
 
 // recoverPurge opens the authority as the next process would and returns what a
 // purge decides about. Everything must be sound and usable.
-func recoverPurge(t *testing.T, disk *vfs.Sim, o authority.Options) string {
+func recoverPurge(t *testing.T, disk *vfs.Sim, o authority.Options, use bool) string {
 	t.Helper()
 	ctx := context.Background()
 	o.FS = disk
@@ -345,7 +359,7 @@ func recoverPurge(t *testing.T, disk *vfs.Sim, o authority.Options) string {
 		t.Fatalf("%s: %v %v", disk.Origin(), findings, err)
 	}
 	got := purgeFiles(t, o)
-	if r.Info().Lifecycle == record.LifecycleRetiring {
+	if use && r.Info().Lifecycle == record.LifecycleRetiring {
 		// It can be used again, and purged after all.
 		if _, err := a.Reactivate(ctx, 4); err != nil {
 			t.Fatalf("%s: %v", disk.Origin(), err)
@@ -389,7 +403,7 @@ func crashPurgeRecovery(t *testing.T, disk *vfs.Sim, o authority.Options, before
 				continue
 			}
 			seen[second.Fingerprint()] = true
-			got := recoverPurge(t, second, o)
+			got := recoverPurge(t, second, o, false)
 			if got != settled || acknowledged && got != after || got != before && got != after {
 				t.Fatalf("%s, then %s: the second recovery came to another state", disk.Origin(), second.Origin())
 			}
@@ -410,7 +424,7 @@ func TestPurgeFaults(t *testing.T) {
 	for step := 0; ; step++ {
 		clock := authoritytest.NewClock()
 		sim := vfs.NewSim()
-		o := authority.Options{Dir: "/data", FS: sim, Clock: clock.Now, LockWait: time.Second}
+		o := authority.Options{Dir: "/data", FS: sim, Clock: clock.Now, LockWait: time.Second, Own: authoritytest.Owned}
 		a, err := authority.Create(ctx, o, "widgets", authority.DefaultFlags)
 		if err != nil {
 			t.Fatal(err)
@@ -502,7 +516,7 @@ func TestPurgeFaults(t *testing.T) {
 func TestPurgeCancelled(t *testing.T) {
 	t.Parallel()
 	clock := authoritytest.NewClock()
-	o := authority.Options{Dir: "/data", FS: vfs.NewSim(), Clock: clock.Now}
+	o := authority.Options{Dir: "/data", FS: vfs.NewSim(), Clock: clock.Now, Own: authoritytest.Owned}
 	a, err := authority.Create(context.Background(), o, "widgets", authority.DefaultFlags)
 	if err != nil {
 		t.Fatal(err)
@@ -522,6 +536,63 @@ func TestPurgeCancelled(t *testing.T) {
 	if _, err := a.Purge(context.Background(), 4, nil); err != nil {
 		t.Error(err)
 	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever reads while a purge is under way sees what comes out of it.
+func TestReadersOfAPurge(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	clock := authoritytest.NewClock()
+	o := authority.Options{Dir: "/data", FS: vfs.NewSim(), Clock: clock.Now, Own: authoritytest.Owned}
+	a, err := authority.Create(ctx, o, "widgets", authority.DefaultFlags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withJobs(t, a, clock)
+	a.SetPurgeStep(1)
+	r, err := a.Repository(ctx, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// seen counts the tombstoned Jobs and the locators.
+	seen := func() (dead, located int, err error) {
+		err = r.View(ctx, func(v *authority.View) error {
+			dead, located = 0, 0
+			err := bindb.WorkerJobs.Scan(v, 0, 6, func(_ uint32, j *record.WorkerJob) error {
+				if j.Meta.Tombstoned() {
+					dead++
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			return bindb.Patchsets.Scan(v, 0, 3, func(_ uint32, p *record.Patchset) error {
+				if p.CIJob != 0 {
+					located++
+				}
+				return nil
+			})
+		})
+		return dead, located, err
+	}
+	if dead, located, err := seen(); dead != 0 || located != 3 || err != nil {
+		t.Fatalf("%d dead jobs, %d locators, %v", dead, located, err)
+	}
+	var wg sync.WaitGroup
+	if _, err := a.Purge(ctx, 4, func(done, total int64) {
+		wg.Go(func() {
+			if dead, located, err := seen(); dead != 6 || located != 0 || err != nil {
+				t.Errorf("a reader after %d of %d records sees %d dead jobs and %d locators, %v", done, total, dead, located, err)
+			}
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
@@ -552,6 +623,7 @@ func TestPurgeOfADeadProcess(t *testing.T) {
 		"view":     func() error { return r.View(ctx, func(*authority.View) error { return nil }) },
 		"queue":    func() error { return r.UpdateQueue(ctx, nothing) },
 		"activate": func() error { _, err := a.Reactivate(ctx, 4); return err },
+		"backup":   func() error { _, err := a.Backup(ctx, "/backup", nil); return err },
 	} {
 		if r.Info().Lifecycle == record.LifecycleActive {
 			if _, err := a.Retire(ctx, 4); err != nil {
@@ -649,7 +721,7 @@ func TestPurgeJournals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := authoritytest.NewClock()
-			o := authority.Options{Dir: t.TempDir(), FS: vfs.OS, Clock: clock.Now}
+			o := authority.Options{Dir: t.TempDir(), FS: vfs.OS, Clock: clock.Now, Own: authoritytest.Owned}
 			a, err := authority.Create(ctx, o, "widgets", authority.DefaultFlags)
 			if err != nil {
 				t.Fatal(err)
@@ -676,7 +748,7 @@ func TestPurgeJournals(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := purgeFiles(t, o)
-			a = openAgain(t, o)
+			a = reopened(t, o)
 			r, err = a.Repository(ctx, 4)
 			if c.want != "" {
 				if !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(fmt.Sprint(err), c.want) {
@@ -698,6 +770,21 @@ func TestPurgeJournals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// reopened opens an authority that was closed.
+func reopened(t *testing.T, o authority.Options) *authority.Authority {
+	t.Helper()
+	a, err := authority.Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
 }
 
 func flip(path string, at int64) error {
@@ -742,7 +829,7 @@ func TestPurgedRepositoryMustLookPurged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := authoritytest.NewClock()
-			o := authority.Options{Dir: t.TempDir(), Clock: clock.Now}
+			o := authority.Options{Dir: t.TempDir(), Clock: clock.Now, Own: authoritytest.Owned}
 			a, err := authority.Create(ctx, o, "widgets", authority.DefaultFlags)
 			if err != nil {
 				t.Fatal(err)
@@ -765,7 +852,7 @@ func TestPurgedRepositoryMustLookPurged(t *testing.T) {
 			if err := a.Close(); err != nil {
 				t.Fatal(err)
 			}
-			again := openAgain(t, o)
+			again := reopened(t, o)
 			if _, err := again.Repository(ctx, 4); !errors.Is(err, bindb.ErrCorrupt) {
 				t.Errorf("open: %v", err)
 			}
@@ -781,7 +868,7 @@ func TestPurgeOfMany(t *testing.T) {
 	const jobs = 150_000
 	sim := vfs.NewSim()
 	clock := authoritytest.NewClock()
-	o := authority.Options{Dir: "/data", FS: sim, Clock: clock.Now}
+	o := authority.Options{Dir: "/data", FS: sim, Clock: clock.Now, Own: authoritytest.Owned}
 	a, err := authority.Create(ctx, o, "widgets", authority.DefaultFlags)
 	if err != nil {
 		t.Fatal(err)

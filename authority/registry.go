@@ -178,13 +178,17 @@ func (a *Authority) AddRepository(ctx context.Context, name string, ns record.Na
 		if err := a.opt.FS.SyncDir(filepath.Dir(cfg.Dir)); err != nil {
 			return err
 		}
-		created = true
-		return s.Update(ctx, func(tx *bindb.Tx) error {
+		err = s.Update(ctx, func(tx *bindb.Tx) error {
 			_, err := appendRepository(tx, name, ns, flags, a.opt.now())
 			return err
 		})
+		created = err == nil
+		if created && ns != (record.Namespace{}) {
+			indexNamespaces(ctx, s)
+		}
+		return err
 	})
-	return index, created && err == nil, err
+	return index, created, err
 }
 
 func validNamespace(ns record.Namespace) error {

@@ -21,6 +21,10 @@ type Repository struct {
 	// latest is the registry entry as it was last seen, see Info.
 	latest atomic.Pointer[RepositoryInfo]
 
+	// purges counts the purges of this process that have begun, and those that
+	// have ended.
+	purges atomic.Uint64
+
 	// broken is why nothing can be said about the Repository any more.
 	broken atomic.Pointer[error]
 }
@@ -80,11 +84,12 @@ func (r *Repository) Root() *bindb.Root { return r.root }
 // locks, shared.
 func (r *Repository) View(ctx context.Context, fn func(*View) error) error {
 	return r.unhindered(ctx, func() error {
+		before := r.purges.Load()
 		return r.root.View(ctx, func(rd bindb.Reader) error {
 			if err := r.usable(); err != nil {
 				return err
 			}
-			if err := r.purgeStands(); err != nil {
+			if err := r.purgeStands(before); err != nil {
 				return err
 			}
 			return fn(&View{Reader: rd, repo: r})
@@ -156,7 +161,7 @@ func (r *Repository) admit(p purpose) error {
 		r.latest.Store(&info)
 	}
 	if p == forQueue && info.Lifecycle == record.LifecycleRetiring {
-		return r.purgeStands()
+		return r.purgeStands(r.purges.Load())
 	}
 	return info.takesWork()
 }

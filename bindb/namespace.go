@@ -10,10 +10,13 @@ import (
 	"github.com/writ-authority/writ/bindb/record"
 )
 
-// namespaceFile maps namespaces to Repositories (section 4.3). Unlike the other
-// indexes its keys can change, so that a row says nothing without its record, and
-// a missing row says nothing at all.
-const namespaceFile = "repository_namespace.idx"
+// Index files whose keys can change, unlike those of the others: a row says
+// nothing without its record, and a missing row says nothing at all.
+const (
+	NamespaceIndex = "repository_namespace.idx" // Repositories by namespace (section 4.3)
+	ReadyIndex     = "worker_ready.idx"         // queued Jobs by time (section 11.1)
+	StateIndex     = "worker_state.idx"         // Jobs by state (section 11.1)
+)
 
 // errStop ends a scan whose caller has what it was looking for.
 var errStop = errors.New("stop")
@@ -60,7 +63,7 @@ func RepositoriesByNamespace(r Reader, ns record.Namespace, fn func(index uint32
 // namespaceCandidates reads the rows of one namespace. It gives none where the
 // file is missing or not in order; the records are read then.
 func namespaceCandidates(root *Root, ns record.Namespace) []uint32 {
-	f, err := root.FS.OpenFile(filepath.Join(root.Dir, namespaceFile), os.O_RDONLY, 0)
+	f, err := root.FS.OpenFile(filepath.Join(root.Dir, NamespaceIndex), os.O_RDONLY, 0)
 	if err != nil {
 		return nil
 	}

@@ -89,6 +89,7 @@ func PurgeLeft(cfg Config) (bool, error) {
 // it they stay. Either way the root must be valid then; otherwise everything that
 // the purge has left stays in place and the error is ErrCorrupt.
 func RecoverPurge(ctx context.Context, cfg Config, restore bool) error {
+	cfg.Own = false // only for as long as it takes
 	r := newRoot(cfg)
 	err := r.Exclusive(ctx, func(s *Session) error {
 		// Another implementation may have written without batches.
@@ -137,7 +138,7 @@ func (s *Session) PreservePurge(ctx context.Context) error {
 		return err
 	}
 	temp := filepath.Join(staging, r.Label+"-purge")
-	if err := writeDurably(r.FS, temp, append(body, '\n')); err != nil {
+	if err := r.writeSynced(temp, append(body, '\n')); err != nil {
 		return err
 	}
 	if err := r.FS.SyncDir(r.Dir); err != nil {
@@ -151,7 +152,7 @@ func (s *Session) PreservePurge(ctx context.Context) error {
 
 // copyFile copies a file of the root as the latest batch has left it.
 func (r *Root) copyFile(ctx context.Context, f *family, path string) (purgeFile, error) {
-	v := r.newView()
+	v := r.latest()
 	size, err := v.size(f)
 	if err != nil {
 		return purgeFile{}, err
@@ -184,17 +185,17 @@ func (r *Root) copyFile(ctx context.Context, f *family, path string) (purgeFile,
 	return purgeFile{size, hex.EncodeToString(sum.Sum(nil))}, errors.Join(err, out.Close())
 }
 
-func writeDurably(fsys vfs.FS, path string, data []byte) error {
-	f, err := fsys.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// writeSynced writes a file of which an interrupted try may have left something.
+// Its directory entry is not synced.
+func (r *Root) writeSynced(path string, data []byte) error {
+	if err := writeWhole(r.FS, path, data); err != nil {
+		return err
+	}
+	f, err := r.FS.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	if err = f.Truncate(0); err == nil {
-		if _, err = f.WriteAt(data, 0); err == nil {
-			err = f.Sync()
-		}
-	}
-	return errors.Join(err, f.Close())
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // RestorePurge brings the records back to what they were when PreservePurge
@@ -252,8 +253,7 @@ func (s *Session) verifyCopy(ctx context.Context, f *family, name string, want *
 	if err != nil {
 		return err
 	}
-	v := s.r.newView()
-	now, err := v.size(f)
+	now, err := s.r.latest().size(f)
 	if err != nil {
 		return err
 	}
@@ -325,8 +325,7 @@ func (s *Session) restoreFile(ctx context.Context, f *family, name string) error
 			return nil
 		}
 		now := make([]byte, len(b))
-		v := s.r.newView()
-		if err := v.readAt(f, now, off); err != nil {
+		if err := s.r.latest().readAt(f, now, off); err != nil {
 			return err
 		}
 		for at := 0; at+f.size <= len(b); at += f.size {

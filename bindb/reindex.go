@@ -87,7 +87,7 @@ var indexFiles = declareIndexFiles()
 func declareIndexFiles() []*indexFile {
 	list := []*indexFile{
 		{
-			name: namespaceFile, target: Repositories.f,
+			name: NamespaceIndex, target: Repositories.f,
 			rows: rowsOf(Repositories, func(i uint32, r *record.Repository) []byte {
 				if r.Meta.Tombstoned() || r.Namespace == (record.Namespace{}) {
 					return nil
@@ -96,7 +96,7 @@ func declareIndexFiles() []*indexFile {
 			}),
 		},
 		{
-			name: "worker_ready.idx", target: WorkerJobs.f,
+			name: ReadyIndex, target: WorkerJobs.f,
 			rows: rowsOf(WorkerJobs, func(i uint32, r *record.WorkerJob) []byte {
 				if r.Meta.Tombstoned() || r.State != record.JobStateQueued {
 					return nil
@@ -109,7 +109,7 @@ func declareIndexFiles() []*indexFile {
 			},
 		},
 		{
-			name: "worker_state.idx", target: WorkerJobs.f,
+			name: StateIndex, target: WorkerJobs.f,
 			rows: rowsOf(WorkerJobs, func(i uint32, r *record.WorkerJob) []byte {
 				if r.Meta.Tombstoned() {
 					return nil
@@ -335,11 +335,17 @@ func (r *Root) Reindex(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return r.exclusive(ctx, func() error { return r.reindex(ctx) })
+	return r.exclusive(ctx, func() error { return r.reindex(ctx, nil) })
 }
 
-// reindex runs with the root's locks held exclusively.
-func (r *Root) reindex(ctx context.Context) error {
+// Reindex rebuilds the index files with the given names in the same way.
+func (s *Session) Reindex(ctx context.Context, names ...string) error {
+	return s.r.reindex(ctx, names)
+}
+
+// reindex rebuilds the named files, or all of them, with the root's locks held
+// exclusively.
+func (r *Root) reindex(ctx context.Context, names []string) error {
 	staging := filepath.Join(r.Runtime, "staging")
 	dirs := []string{staging, r.indexDir()}
 	for _, dir := range dirs {
@@ -361,7 +367,7 @@ func (r *Root) reindex(ctx context.Context) error {
 	}()
 	rd := r.latest()
 	for _, x := range indexFiles {
-		if x.target.root != r.Kind {
+		if x.target.root != r.Kind || names != nil && !slices.Contains(names, x.name) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {

@@ -141,7 +141,10 @@ func (a *Authority) backup(ctx context.Context, dst string, progress func(done, 
 	if err := fsys.Rename(temp, dst); err != nil {
 		return m, err
 	}
-	return m, fsys.SyncDir(filepath.Dir(dst))
+	if err := fsys.SyncDir(filepath.Dir(dst)); err != nil {
+		return m, errors.Join(err, fsys.Rename(dst, temp)) // it is complete, if it must stay
+	}
+	return m, nil
 }
 
 // outside refuses a directory inside the data directory, and one that is not

@@ -343,3 +343,77 @@ func TestSwitchSurvivesAnyFault(t *testing.T) {
 func grows(k vfs.OpKind) bool {
 	return k == vfs.OpCreate || k == vfs.OpWrite || k == vfs.OpMkdir || k == vfs.OpTruncate || k == vfs.OpSync
 }
+
+// A backup has its name only when it is complete, whatever cuts or fails it; and the
+// authority does not notice.
+func TestBackupSurvivesAnyCutAndFault(t *testing.T) {
+	t.Parallel()
+	start, _ := switchings(t)
+	ctx := context.Background()
+	run := func(sim *vfs.Sim) error {
+		a, err := authority.Open(ctx, simOptions(sim, "/data"))
+		if err != nil {
+			return err
+		}
+		_, err = a.Backup(ctx, "/again", nil)
+		return errors.Join(err, a.Close())
+	}
+	sound := func(sim *vfs.Sim, where string, done bool) {
+		t.Helper()
+		there, err := vfs.Exists(sim, "/again")
+		if err != nil || done && !there {
+			t.Fatalf("%s: the backup is missing (%v)", where, err)
+		}
+		if !there {
+			return
+		}
+		if _, err := authority.Verify(ctx, simOptions(sim, "/data"), "/again", nil); err != nil {
+			t.Fatalf("%s: a backup that is not complete: %v", where, err)
+		}
+	}
+	sample := 97
+	if *everySwitch {
+		sample = 1
+	}
+	whole := copied(t, start)
+	whole.Capture()
+	begin := whole.OpCount()
+	if err := run(whole); err != nil {
+		t.Fatal(err)
+	}
+	ops, named := whole.Ops(), false
+	states := 0
+	for n := begin + 1; n <= whole.OpCount(); n++ {
+		op := ops[n-1]
+		if n%sample != 0 && strings.Count(op.Path, "/") > 2 {
+			continue
+		}
+		seen := map[uint64]bool{}
+		for disk := range whole.CrashStates(n, vfs.Policy{Recent: 2, Tears: 1}) {
+			if !seen[disk.Fingerprint()] {
+				seen[disk.Fingerprint()] = true
+				states++
+				sound(disk, disk.Origin(), named)
+			}
+		}
+		named = named || op.Kind == vfs.OpSyncDir && op.Path == "/"
+		for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
+			sim := copied(t, start)
+			sim.Fail(func(op vfs.Op) error {
+				if op.N >= n && op.Kind != vfs.OpUnlock && (fault == syscall.EIO || grows(op.Kind)) {
+					return fault
+				}
+				return nil
+			})
+			err := run(sim)
+			sim.Fail(nil)
+			where := fmt.Sprintf("%s from %s on", fault, op)
+			if err != nil && !errors.Is(err, fault) {
+				t.Errorf("%s: %v", where, err)
+			}
+			sound(sim, where, err == nil)
+			works(t, sim, "/data", where)
+		}
+	}
+	t.Logf("%d operations, %d states", whole.OpCount()-begin, states)
+}

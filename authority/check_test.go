@@ -112,6 +112,11 @@ func TestCheckGoesThroughAllRoots(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, want: "/1: is missing or no real directory, but the registry has a record of the repository (D03)"},
+		"the registry is a link": {harm: func(t *testing.T, o authority.Options) {
+			if err := errors.Join(os.Rename(registry(o), filepath.Join(o.Dir, "elsewhere")), os.Symlink(filepath.Join(o.Dir, "elsewhere"), registry(o))); err != nil {
+				t.Fatal(err)
+			}
+		}, want: "/registry: is not a real directory (G01)"},
 		"the parent": {harm: func(t *testing.T, o authority.Options) {
 			parent := filepath.Dir(repository(o))
 			if err := errors.Join(os.Rename(parent, filepath.Join(o.Dir, "elsewhere")), os.Symlink(filepath.Join(o.Dir, "elsewhere"), parent)); err != nil {
@@ -151,6 +156,34 @@ func TestCheckGoesThroughAllRoots(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A directory named by the next index is staging (D04): it is no violation, and
+// whoever opens the authority removes it.
+func TestStagingIsSwept(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := authority.Options{Dir: t.TempDir()}
+	a, err := authority.Create(ctx, o, "widgets", authority.DefaultFlags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	staging := filepath.Join(o.Dir, "generations", "1", "repositories", "5")
+	if err := os.MkdirAll(filepath.Join(staging, "half"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if findings, err := a.Check(ctx); err != nil || len(findings) > 0 {
+		t.Errorf("%v, %v", places(findings), err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := examined(t, o); strings.Count(got, ": sound\n") != 7 {
+		t.Errorf("Examine gives\n%s", got)
+	}
+	if _, err := os.Lstat(staging); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is still there: %v", err)
 	}
 }
 

@@ -48,6 +48,13 @@ func (f Finding) String() string {
 // error is about reading, not about what was read. Mutations wait until it has
 // finished; the readers of an owned root do not.
 func (r *Root) Check(ctx context.Context) ([]Finding, error) {
+	info, err := r.FS.Lstat(r.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode.IsDir() {
+		return []Finding{r.notDirectory()}, nil
+	}
 	entries, err := r.FS.ReadDir(r.Dir)
 	if err != nil {
 		return nil, err
@@ -228,7 +235,9 @@ func (c *checker) measure(kind record.Root, m *mark) {
 		}
 		n, err := c.rd.size(f)
 		if img, ok := c.rd.(*image); ok && err == nil && c.full {
-			_, err = img.file(f) // its header too
+			if _, bad := f.count(n); bad == nil || !f.fixed { // else it is not worth loading
+				_, err = img.file(f) // its header too
+			}
 		}
 		switch {
 		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrLayout):
@@ -243,7 +252,15 @@ func (c *checker) measure(kind record.Root, m *mark) {
 			continue
 		}
 		if c.counts[f.no], err = f.count(n); err != nil {
-			c.badFile(f, "F03", err)
+			id := "F03"
+			switch {
+			case (n-HeaderSize)/int64(f.size) <= MaxTargets:
+			case f == WorkerJobs.f:
+				id = "J07"
+			case f == Repositories.f:
+				id = "G15"
+			}
+			c.badFile(f, id, err)
 		}
 		if m != nil {
 			c.from[f.no] = uint32((m.Lengths[f.file] - HeaderSize) / int64(f.size))

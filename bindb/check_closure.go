@@ -56,6 +56,15 @@ func (r *Root) closure(entries []vfs.Info) []Finding {
 	return findings
 }
 
+// notDirectory is the finding for a root that is a link or a file.
+func (r *Root) notDirectory() Finding {
+	id := "D02"
+	if r.Kind == record.RootRegistry {
+		id = "G01"
+	}
+	return Finding{Check: id, File: r.Dir, Message: "is not a real directory"}
+}
+
 func article(kind record.Root) string {
 	if kind == record.RootRegistry {
 		return "a registry"

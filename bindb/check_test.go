@@ -179,7 +179,7 @@ func TestFindings(t *testing.T) {
 
 // expect fails the test unless the wanted finding is among those of a full
 // check; none means that the root must be sound.
-func expect(t *testing.T, r *bindb.Root, want string) {
+func expect(t testing.TB, r *bindb.Root, want string) {
 	t.Helper()
 	findings, err := r.Check(context.Background())
 	if err != nil {

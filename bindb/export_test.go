@@ -1,6 +1,10 @@
 package bindb
 
-import "context"
+import (
+	"context"
+
+	"github.com/writ-authority/writ/bindb/record"
+)
 
 // Waiting is the number of mutations in the queue.
 func (r *Root) Waiting() int {
@@ -43,3 +47,6 @@ func (r *Root) SumsKnown() bool {
 	batch, err := r.latestBatch()
 	return err == nil && r.currentSums(batch) != nil
 }
+
+// TableOf is the access to any fixed-record file.
+func TableOf[T any, P record.Codec[T]](file string) Table[T, P] { return table[T, P](file) }

@@ -193,6 +193,9 @@ func (l *load) load(r *Root, f *family) (*fileImage, error) {
 	if l.size < HeaderSize {
 		return nil, shortFile(f, l.size)
 	}
+	if _, err := f.count(l.size); f.fixed && err != nil {
+		return nil, err
+	}
 	x := &fileImage{size: l.size, count: uint32((l.size - HeaderSize) / int64(f.size))}
 	body, chunk := l.size-HeaderSize, int64(f.chunkBytes())
 	block := chunk << pageShift

@@ -27,6 +27,7 @@ const openCheck = "OPEN"
 // reading, not about what was read: ErrBusy, ErrForeign or one of input or output.
 func Inspect(ctx context.Context, cfg Config) (Inspection, error) {
 	var in Inspection
+	cfg.Own = false // nothing is read often enough to be kept in memory
 	r, err := Open(ctx, cfg)
 	switch {
 	case err == nil:
@@ -53,6 +54,14 @@ func inspectUnsound(ctx context.Context, cfg Config, refused error) (Inspection,
 	r := newRoot(cfg)
 	defer func() { _ = r.closeFiles() }() // only read, or already synced
 	var in Inspection
+	info, err := r.FS.Lstat(r.Dir)
+	if err != nil {
+		return in, err
+	}
+	if !info.Mode.IsDir() {
+		in.Findings = []Finding{r.notDirectory()}
+		return in, nil
+	}
 	entries, err := r.FS.ReadDir(r.Dir)
 	if err != nil {
 		return in, err

@@ -202,7 +202,7 @@ func (r *Root) open(ctx context.Context) error {
 		return err
 	}
 	if !info.Mode.IsDir() {
-		return corruptf("%s is not a real directory", r.Dir)
+		return firstOf([]Finding{r.notDirectory()}, nil)
 	}
 	entries, err := r.FS.ReadDir(r.Dir)
 	if err != nil {

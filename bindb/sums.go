@@ -249,8 +249,8 @@ func (s *sums) verify(rd Reader, limit int) ([]Finding, error) {
 		}
 		bad, err := s.verifyFile(rd, f, limit-len(findings))
 		findings = append(findings, bad...)
-		if errors.Is(err, ErrCorrupt) {
-			continue // the file is too short, which other checks report
+		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLayout) {
+			continue // the file is too short or has another header, which other checks report
 		}
 		if err != nil {
 			return nil, err

@@ -352,7 +352,7 @@ func TestFaultsOnOpen(t *testing.T) {
 // harmlessOnOpen are operations without which nothing is missing: the mark and
 // the checksums are disposable, and closing comes after what counts.
 func harmlessOnOpen(op vfs.Op) bool {
-	return strings.HasPrefix(op.Path, "/runtime/mark") || strings.HasPrefix(op.Path, "/runtime/sums") || op.Kind == vfs.OpClose
+	return strings.HasPrefix(op.Path, "/runtime/mark") || strings.HasPrefix(op.Path, "/runtime/sums") || strings.HasPrefix(op.Path, "/runtime/sums") || op.Kind == vfs.OpClose
 }
 
 // Nothing of a clean stop is authority.

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/writ-authority/writ/bindb/record"
 	"github.com/writ-authority/writ/internal/vfs"
@@ -86,4 +87,17 @@ func DecodeRows(raw []byte) (texts []string, err error) {
 // DecodeOperational decodes the operational tables.
 func DecodeOperational(raw []byte) error {
 	return decodeDocument(operationalPath, raw, &operational{})
+}
+
+// RowTypes gives the Go types of the tables of docs/conversion.md.
+func RowTypes() map[string]reflect.Type {
+	return map[string]reflect.Type{
+		"document": reflect.TypeFor[document](), "tasks": reflect.TypeFor[taskRow](), "changes": reflect.TypeFor[changeRow](),
+		"patchsets": reflect.TypeFor[patchsetRow](), "diff_stats": reflect.TypeFor[diffStatRow](), "ci": reflect.TypeFor[ciRow](),
+		"attestations": reflect.TypeFor[attestationRow](), "reviews": reflect.TypeFor[reviewRow](),
+		"policy_decisions": reflect.TypeFor[decisionRow](), "checks": reflect.TypeFor[checkRow](),
+		"waivers": reflect.TypeFor[waiverRow](), "lands": reflect.TypeFor[landRow](),
+		"operational": reflect.TypeFor[operational](), "repositories": reflect.TypeFor[repositoryRow](),
+		"policy": reflect.TypeFor[policyRow](), "jobs": reflect.TypeFor[jobRow](),
+	}
 }

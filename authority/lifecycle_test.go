@@ -318,7 +318,7 @@ func TestRetireIsSeenAtOnce(t *testing.T) {
 	ctx := context.Background()
 	// A simulated disk, on which those who wait for a lock are woken in turn.
 	sim := vfs.NewSim()
-	o := authority.Options{Dir: "/data", FS: sim}
+	o := authority.Options{Dir: "/data", FS: sim, LockWait: 5 * time.Minute}
 	if err := createIn(o); err != nil {
 		t.Fatal(err)
 	}
@@ -385,10 +385,16 @@ func TestRetireIsSeenAtOnce(t *testing.T) {
 func TestLifecycleDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	b := authoritytest.Setup(t)
-	authorities := []*authority.Authority{b.Authority, b.Authority}
-	if !authoritytest.Owned {
-		authorities[1] = openAgain(t, b.Options)
+	sim := vfs.NewSim()
+	o := authority.Options{Dir: "/data", FS: sim, LockWait: 5 * time.Minute, Own: authoritytest.Owned}
+	if err := createIn(o); err != nil {
+		t.Fatal(err)
+	}
+	var authorities []*authority.Authority
+	for range 2 {
+		if o.FS = sim.Process(); !o.Own || len(authorities) == 0 {
+			authorities = append(authorities, reopened(t, o))
+		}
 	}
 	var wg sync.WaitGroup
 	for i, a := range authorities {

@@ -142,6 +142,9 @@ type ItemSpec struct {
 
 // CreatePlan creates a Plan with its first revision.
 func (tx *Tx) CreatePlan(title string, first RevisionSpec) (index uint32, err error) {
+	if err := tx.beginsWork(); err != nil {
+		return 0, err
+	}
 	if title == "" {
 		return 0, fmt.Errorf("plan: %w: it needs a title", bindb.ErrInvalid)
 	}

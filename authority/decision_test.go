@@ -208,6 +208,9 @@ func TestProvenance(t *testing.T) {
 	b := authoritytest.Setup(t)
 	p := b.Publish()
 	b.Update(func(tx *authority.Tx) (err error) {
+		if p.Revision, err = tx.AddSnapshot(authoritytest.Snapshot(7, p.Main)); err != nil {
+			return err
+		}
 		if p.Patchset, err = tx.Publish(authority.PatchsetSpec{
 			Change: p.Change, Base: p.Base, Revision: p.Revision, Summary: "By a machine",
 			AuthorMode: record.AuthorModeAIWithHumanReview,

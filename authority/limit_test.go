@@ -30,9 +30,7 @@ var about = map[string]func(tx *authority.Tx, p authoritytest.Published) error{
 		_, err := tx.OpenChange(p.Task, "c", p.Main, 0)
 		return err
 	},
-	"patchset": func(tx *authority.Tx, p authoritytest.Published) error {
-		return publish(tx, p.Change, p.Base, p.Revision)
-	},
+	"patchset": publishNext,
 	"review": func(tx *authority.Tx, p authoritytest.Published) error {
 		ann, err := tx.EnsureActor("ann", "")
 		if err != nil {
@@ -223,7 +221,7 @@ func TestPayloadsEnd(t *testing.T) {
 			return err
 		}},
 		"summary": {65535, func(tx *authority.Tx, s string) error {
-			_, err := tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Base, Revision: p.Revision, Summary: s})
+			_, err := tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Revision, Revision: p.Base, Summary: s})
 			return err
 		}},
 		"message of a snapshot": {65535 - 2, func(tx *authority.Tx, s string) error {

@@ -750,7 +750,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{fs: vfs.NewSim(), clock: authoritytest.NewClock(), running: -1, head: -1, parents: map[int][]uint32{}}
-		m.opt = authority.Options{Dir: "/data", FS: m.fs, Clock: m.clock.Now, Random: authoritytest.NewRandom(2)}
+		m.opt = authority.Options{Dir: "/data", FS: m.fs, Clock: m.clock.Now, Random: authoritytest.NewRandom(2), Own: rapid.Bool().Draw(t, "own")}
 		var err error
 		if m.a, err = authority.Create(context.Background(), m.opt, "model", 0); err != nil {
 			t.Fatal(err)

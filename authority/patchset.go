@@ -45,9 +45,13 @@ func (v *View) LatestOnLine(line uint32) (Patchset, bool, error) {
 // FindPatchset finds the newest Patchset with that base and revision that was not
 // withdrawn or invalidated.
 func (v *View) FindPatchset(base, revision uint32) (Patchset, bool, error) {
+	return v.findPatchset(base, revision, func(*Patchset) bool { return true })
+}
+
+func (v *View) findPatchset(base, revision uint32, want func(*Patchset) bool) (Patchset, bool, error) {
 	return v.newest(func(fn func(uint32) (bool, error)) error { return bindb.PatchsetsByRevision(v, revision, fn) },
 		func(p *Patchset) bool {
-			return p.RevisionSnapshot == revision && p.BaseSnapshot == base && !p.Meta.Withdrawn() && !p.Meta.Invalidated()
+			return p.RevisionSnapshot == revision && p.BaseSnapshot == base && !p.Meta.Withdrawn() && !p.Meta.Invalidated() && want(p)
 		})
 }
 
@@ -78,8 +82,9 @@ type PatchsetSpec struct {
 	ReviewRequired bool
 }
 
-// Publish records the next Patchset of a Change. The summary is durable before
-// the record that commits it. The Patchset is selected if the Change selects
+// Publish records the next Patchset of a Change. One with the same base and
+// revision that is neither withdrawn nor invalidated is returned as it is instead.
+// The summary is durable before the record that commits it. The Patchset is selected if the Change selects
 // none.
 func (tx *Tx) Publish(s PatchsetSpec) (index uint32, err error) {
 	if err := tx.beginsWork(); err != nil {
@@ -99,6 +104,10 @@ func (tx *Tx) Publish(s PatchsetSpec) (index uint32, err error) {
 		if _, err := tx.Snapshot(i); err != nil {
 			return 0, err
 		}
+	}
+	same, ok, err := tx.findPatchset(s.Base, s.Revision, func(p *Patchset) bool { return p.Change == s.Change })
+	if err != nil || ok {
+		return same.Index, err
 	}
 	index, err = bindb.Patchsets.Count(tx)
 	if err != nil {

@@ -290,7 +290,7 @@ func TestLinks(t *testing.T) {
 	b.Update(func(tx *authority.Tx) (err error) {
 		published = p
 		published.Patchset, err = tx.Publish(authority.PatchsetSpec{
-			Change: p.Change, Base: p.Base, Revision: p.Revision, Summary: "s", AuthorMode: record.AuthorModeAIOnlyExperimental,
+			Change: p.Change, Base: p.Revision, Revision: p.Revision, Summary: "s", AuthorMode: record.AuthorModeAIOnlyExperimental,
 		})
 		if err != nil {
 			return err

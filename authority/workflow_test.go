@@ -142,7 +142,7 @@ func TestHalfFailedVerb(t *testing.T) {
 			return err
 		},
 		"patchset without a summary": func(tx *authority.Tx) error {
-			_, err := tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Base, Revision: p.Revision})
+			_, err := tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Revision, Revision: p.Base})
 			return err
 		},
 		"change without a title": func(tx *authority.Tx) error { _, err := tx.OpenChange(p.Task, "", p.Main, 0); return err },
@@ -201,19 +201,71 @@ func publish(tx *authority.Tx, change, base, revision uint32) error {
 	return err
 }
 
+// publishNext publishes a Patchset of a Change with a revision of its own.
+func publishNext(tx *authority.Tx, p authoritytest.Published) error {
+	line, err := tx.EnsureLine("paint")
+	if err != nil {
+		return err
+	}
+	n, err := bindb.Snapshots.Count(tx)
+	if err != nil {
+		return err
+	}
+	revision, err := tx.AddSnapshot(authoritytest.Snapshot(uint64(n)+1<<32, line))
+	if err != nil {
+		return err
+	}
+	return publish(tx, p.Change, p.Base, revision)
+}
+
+// TestPublishAgain: the same content is the same Patchset of a Change, until that
+// is withdrawn.
+func TestPublishAgain(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	p := b.Publish()
+	again := func(change, base, revision uint32) (index uint32) {
+		b.Update(func(tx *authority.Tx) (err error) {
+			index, err = tx.Publish(authority.PatchsetSpec{Change: change, Base: base, Revision: revision, Summary: "Otherwise"})
+			return err
+		})
+		return index
+	}
+	before := change(b, p.Change)
+	if i := again(p.Change, p.Base, p.Revision); i != p.Patchset {
+		t.Errorf("patchset %d, want %d", i, p.Patchset)
+	}
+	if after := change(b, p.Change); after != before {
+		t.Errorf("publishing again changed %+v to %+v", before, after)
+	}
+	if i := again(p.Change, p.Revision, p.Base); i == p.Patchset {
+		t.Error("base and revision exchanged are the same patchset")
+	}
+	var other uint32
+	b.Update(func(tx *authority.Tx) (err error) { other, err = tx.OpenChange(p.Task, "Other", p.Main, 0); return err })
+	if i := again(other, p.Base, p.Revision); i == p.Patchset {
+		t.Error("two changes share a patchset")
+	}
+	b.Next(p) // is selected
+	b.Update(func(tx *authority.Tx) error { return tx.WithdrawPatchset(p.Patchset) })
+	if i := again(p.Change, p.Base, p.Revision); i == p.Patchset {
+		t.Error("a withdrawn patchset was published again")
+	}
+}
+
 func TestPatchsetsOfAChange(t *testing.T) {
 	t.Parallel()
 	b := authoritytest.Setup(t)
 	p := b.Publish()
 	b.Update(func(tx *authority.Tx) error {
 		for range 63 {
-			if err := publish(tx, p.Change, p.Base, p.Revision); err != nil {
+			if err := publishNext(tx, p); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	wantErr(t, b.Repo, bindb.ErrCapacity, func(tx *authority.Tx) error { return publish(tx, p.Change, p.Base, p.Revision) })
+	wantErr(t, b.Repo, bindb.ErrCapacity, func(tx *authority.Tx) error { return publishNext(tx, p) })
 	b.View(func(v *authority.View) error {
 		if full, err := v.ChangeIsFull(p.Change); !full || err != nil {
 			t.Errorf("full: %t, %v", full, err)
@@ -229,7 +281,7 @@ func TestPatchsetsOfAChange(t *testing.T) {
 			t.Errorf("summary %q, %v", s, err)
 		}
 		found, ok, err := v.FindPatchset(p.Base, p.Revision)
-		if !ok || found.Ordinal != 63 {
+		if !ok || found.Ordinal != 0 {
 			t.Errorf("found %s, %t", found.ID, ok)
 		}
 		if _, ok, _ := v.FindPatchset(p.Revision, p.Base); ok {

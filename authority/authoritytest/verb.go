@@ -98,10 +98,7 @@ var Verbs = []Verb{
 		_, err := snapshot(tx, p.Main, p.Base, p.Revision)
 		return err
 	})},
-	{Name: "Publish", Stage: staged(func(tx *authority.Tx, p Published) error {
-		_, err := tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Base, Revision: p.Revision, Summary: "Once more"})
-		return err
-	})},
+	{Name: "Publish", Stage: staged(func(tx *authority.Tx, p Published) error { _, err := another(tx, p); return err })},
 	{Name: "SelectPatchset", Stage: after(another, func(tx *authority.Tx, patchset uint32) error { return tx.SelectPatchset(patchset) })},
 	{Name: "WithdrawPatchset", Stage: after(another, func(tx *authority.Tx, patchset uint32) error { return tx.WithdrawPatchset(patchset) })},
 	{Name: "InvalidatePatchset", Stage: after(another, func(tx *authority.Tx, patchset uint32) error { return tx.InvalidatePatchset(patchset) })},
@@ -297,9 +294,13 @@ func freshLine(tx *authority.Tx, _ Published) (uint32, error) {
 	return tx.AddLine(freshName(tx, bindb.Lines.Count))
 }
 
-// another publishes a second Patchset, which is not selected.
+// another publishes a further Patchset, which is not selected.
 func another(tx *authority.Tx, p Published) (uint32, error) {
-	return tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Base, Revision: p.Revision, Summary: "Once more"})
+	revision, err := snapshot(tx, p.Main, p.Base)
+	if err != nil {
+		return 0, err
+	}
+	return tx.Publish(authority.PatchsetSpec{Change: p.Change, Base: p.Base, Revision: revision, Summary: "Once more"})
 }
 
 func queued(tx *authority.Tx, p Published) (uint32, error) {

@@ -444,7 +444,7 @@ func (a *Authority) Close() error {
 	defer a.mu.Unlock()
 	errs := []error{a.registry.Close()}
 	for _, r := range a.repos {
-		errs = append(errs, r.root.Close())
+		errs = append(errs, r.root.Close(), r.closeLeases())
 	}
 	a.repos = map[uint32]*Repository{}
 	errs = append(errs, a.watch.close())

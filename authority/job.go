@@ -52,7 +52,7 @@ func (v *View) LeaseOf(j *Job, now record.Seconds) (Lease, bool, error) {
 
 func (v *View) leases() (_ *leaseTable, err error) {
 	if v.table == nil {
-		v.table, err = v.repo.leases()
+		v.table, err = v.repo.leases(v)
 	}
 	return v.table, err
 }

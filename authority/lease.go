@@ -126,6 +126,8 @@ type leaseTable struct {
 	asked map[RequestID]int32 // slots by claim request
 	idle  []int32             // slots without a lease
 	due   []int32             // slots with one, a heap by expiry
+	// latest is the greatest heartbeat seen: a clock behind it was set back.
+	latest record.Seconds
 	// fresh: what the file holds, if there is one, must not be seen again. The
 	// next write begins it anew.
 	fresh bool
@@ -221,6 +223,7 @@ func (t *leaseTable) hold(slot int32, e record.LeaseEntry) {
 	t.forget(slot)
 	s.LeaseEntry = e
 	t.jobs[e.Job] = slot
+	t.latest = max(t.latest, e.HeartbeatAt)
 	if e.Request != (RequestID{}) {
 		t.asked[e.Request] = slot
 	}
@@ -485,6 +488,14 @@ func (t *leaseTable) drop(job uint32, attempt uint16) {
 	_ = t.close()
 }
 
+// quiet reports that every one of n running Jobs has a lease that goes on. It may
+// say no without need.
+func (t *leaseTable) quiet(n uint32, now record.Seconds) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.own && uint32(len(t.due)) == n && t.latest <= now && (n == 0 || now < t.slots[t.due[0]].ExpiresAt)
+}
+
 func slotOffset(slot int32, sector int) int64 {
 	return (1 + 2*int64(slot) + int64(sector)) * sectorSize
 }
@@ -506,9 +517,49 @@ func newToken(random io.Reader) (LeaseToken, error) {
 	return t, nil
 }
 
-// leases returns the table as the Repository's lock allows to see it.
-func (r *Repository) leases() (*leaseTable, error) {
-	return readLeases(r.a.opt.FS, r.leasePath(), r.info.Index, r.a.active.Epoch)
+// leases returns the leases of the state that rd reads. An owner reads the file
+// once and drops what it does not need: leases of Jobs that have ended stand in it
+// until their slots are used again.
+func (r *Repository) leases(rd bindb.Reader) (*leaseTable, error) {
+	read := func() (*leaseTable, error) {
+		return readLeases(r.a.opt.FS, r.leasePath(), r.info.Index, r.a.active.Epoch)
+	}
+	if !r.a.opt.Own {
+		return read()
+	}
+	r.tableMu.Lock()
+	defer r.tableMu.Unlock()
+	if r.table != nil {
+		return r.table, nil
+	}
+	t, err := read()
+	if err != nil {
+		return nil, err
+	}
+	for job, slot := range t.jobs {
+		rec, err := bindb.WorkerJobs.Get(rd, job)
+		if err != nil && !errors.Is(err, bindb.ErrNotFound) {
+			return nil, err
+		}
+		if err != nil || rec.State != record.JobStateRunning || rec.Attempts != t.slots[slot].Attempt || rec.Meta.Tombstoned() {
+			t.release(slot)
+		}
+	}
+	t.own = true
+	r.table = t
+	return t, nil
+}
+
+// closeLeases ends the use of the table.
+func (r *Repository) closeLeases() error {
+	r.tableMu.Lock()
+	defer r.tableMu.Unlock()
+	if r.table == nil {
+		return nil
+	}
+	r.table.mu.Lock()
+	defer r.table.mu.Unlock()
+	return r.table.close()
 }
 
 // leaseBatch is the leases as the mutations of one batch see them. None reaches the
@@ -557,7 +608,7 @@ func (tx *Tx) queue() (*leaseTx, error) {
 	}
 	batch, ok := (*tx.tx.Batch()).(*leaseBatch)
 	if !ok {
-		table, err := tx.repo.leases()
+		table, err := tx.repo.leases(tx)
 		if err != nil {
 			return nil, err
 		}

@@ -514,6 +514,7 @@ func TestReplicaIsDisposable(t *testing.T) {
 			if err := damage(leaseFile(b), raw); err != nil {
 				t.Fatal(err)
 			}
+			b.Reopen()
 			wantErr(t, b.Repo, authority.ErrLeaseLost, func(tx *authority.Tx) error {
 				_, err := tx.Heartbeat(kept)
 				return err
@@ -568,6 +569,7 @@ func TestTornHeartbeat(t *testing.T) {
 			if err := os.WriteFile(leaseFile(b), raw, 0o600); err != nil {
 				t.Fatal(err)
 			}
+			b.Reopen()
 			b.Clock.Advance(31 * time.Second) // only the heartbeat holds it now
 			err = b.Repo.Update(context.Background(), func(tx *authority.Tx) error { _, err := tx.Heartbeat(l); return err })
 			if lost := errors.Is(err, authority.ErrLeaseLost); lost != (sector == 1) {

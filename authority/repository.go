@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/writ-authority/writ/bindb"
@@ -27,6 +28,10 @@ type Repository struct {
 
 	// broken is why nothing can be said about the Repository any more.
 	broken atomic.Pointer[error]
+
+	// table has the leases, in a process that owns the Repository.
+	tableMu sync.Mutex
+	table   *leaseTable
 }
 
 // Repository opens the Repository with the given index. A purged one can be

@@ -297,6 +297,13 @@ func (r *Repository) lost(ctx context.Context) (list []uint32, err error) {
 	now := r.a.opt.now()
 	err = r.View(ctx, func(v *View) error {
 		list = nil
+		t, err := v.leases()
+		if err != nil {
+			return err
+		}
+		if n, err := bindb.CountJobs(v, now); err != nil || t.quiet(n.Running, now) {
+			return err
+		}
 		return bindb.RunningJobs(v, func(job uint32) (bool, error) {
 			j, err := v.Job(job)
 			if err != nil {

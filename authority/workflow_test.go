@@ -491,6 +491,8 @@ func TestReplicaOfVersion2(t *testing.T) {
 			}
 			if name == "before a restore" {
 				restore(b)
+			} else {
+				b.Reopen() // an owner reads the file once
 			}
 			// A new lease begins the new file, which must keep the old one.
 			b.Update(func(tx *authority.Tx) error { _, err := tx.Claim(other, authority.RequestID{}); return err })

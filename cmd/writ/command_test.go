@@ -351,6 +351,16 @@ func jsonValue(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// keep sets an environment variable to a value of the JSON document.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, args, 2, 2, "keep VARIABLE PATH")
+	got, ok := find(document(ts), args[1])
+	if !ok {
+		ts.Fatalf("there is no %s\n%s", args[1], ts.ReadFile("stdout"))
+	}
+	ts.Setenv(args[0], got)
+}
+
 func find(v any, path string) (string, bool) {
 	for step := range strings.SplitSeq(path, ".") {
 		switch x := v.(type) {

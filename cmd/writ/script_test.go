@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 			"flip":        flip,
 			"git":         git,
 			"json":        jsonValue,
+			"keep":        keep,
 			"lasting":     lasting,
 			"mount":       mount,
 			"over":        over,

@@ -386,6 +386,7 @@ func verifyRoots(ctx context.Context, o Options, dir string, m Manifest) ([]uint
 		return bindb.Config{FS: o.FS, Dir: filepath.Join(dir, filepath.FromSlash(name)), Kind: kind, Label: name}
 	}
 	var indexes []uint32
+	purged := map[uint32]bool{}
 	sound := func(kind record.Root, name string, fn func(bindb.Reader) error) error {
 		findings, err := bindb.Verify(ctx, root(kind, name), fn)
 		if err != nil {
@@ -401,6 +402,7 @@ func verifyRoots(ctx context.Context, o Options, dir string, m Manifest) ([]uint
 		for _, info := range list {
 			if !info.Meta.Tombstoned() {
 				indexes = append(indexes, info.Index)
+				purged[info.Index] = info.Lifecycle == record.LifecyclePurged
 			}
 		}
 		return err
@@ -415,7 +417,17 @@ func verifyRoots(ctx context.Context, o Options, dir string, m Manifest) ([]uint
 	}
 	for _, i := range indexes {
 		name := "repositories/" + label(i)
-		if err := sound(record.RootAuthority, name, nil); err != nil {
+		err := sound(record.RootAuthority, name, func(r bindb.Reader) error {
+			if !purged[i] {
+				return nil
+			}
+			findings, err := bindb.CheckPurged(r, 1)
+			if err == nil && len(findings) > 0 {
+				err = fmt.Errorf("%w: %s/%s", bindb.ErrCorrupt, name, findings[0])
+			}
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 		names = append(names, name)

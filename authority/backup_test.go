@@ -3,6 +3,7 @@ package authority_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -392,5 +393,48 @@ func flipByte(t testing.TB, path string, at int64) {
 	raw[at] ^= 0xff
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Files whose sums are right are still refused when they do not fit together: a
+// Repository that the registry calls purged, with a Job in it.
+func TestVerifyRefusesWhatDoesNotFitTogether(t *testing.T) {
+	t.Parallel()
+	b := authoritytest.Setup(t)
+	enqueue(b, b.Publish().Patchset)
+	dst, m := backup(t, b.Authority)
+	path := filepath.Join(dst, "registry", "repository.bin")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout, _ := record.ByFile("repository.bin")
+	at := bindb.HeaderSize + 4*layout.Size + 1
+	if layout.Fields[1].Name != "lifecycle_kind" || raw[at] != byte(record.LifecycleActive) {
+		t.Fatal("the field is not where it was expected")
+	}
+	raw[at] = byte(record.LifecyclePurged)
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Files {
+		if m.Files[i].Path == "registry/repository.bin" {
+			m.Files[i].SHA256 = fmt.Sprintf("%x", sha256.Sum256(raw))
+		}
+	}
+	m.Digest = ""
+	doc, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Digest = fmt.Sprintf("%x", sha256.Sum256(doc))
+	if doc, err = json.Marshal(m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dst, "backup.json"), doc, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := authority.Verify(context.Background(), authority.Options{}, dst, nil); !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(err.Error(), "J06") {
+		t.Errorf("verify: %v, want J06", err)
 	}
 }

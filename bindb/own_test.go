@@ -171,7 +171,7 @@ func TestOwnerReadsDuringASync(t *testing.T) {
 // durable, and never lose one that was acknowledged.
 func TestOwnerReadersSeeWholeDurableBatches(t *testing.T) {
 	t.Parallel()
-	const lines, batches = 100, 200
+	const lines, batches = 20, 100
 	w, r := watchedRoot(t)
 	update(t, r, func(w *writer) {
 		for i := range lines - 1 {
@@ -187,10 +187,11 @@ func TestOwnerReadersSeeWholeDurableBatches(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	var wg sync.WaitGroup
-	for range 4 {
+	for range 2 {
 		wg.Go(func() {
-			for ctx.Err() == nil {
+			for ; ctx.Err() == nil; runtime.Gosched() {
 				from := acknowledged.Load()
 				view(t, r, func(rd bindb.Reader) error {
 					first, err := bindb.Lines.Get(rd, 0)
@@ -305,15 +306,11 @@ func TestOwnerLookups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var known atomic.Int64
+	known := make(chan int, n) // Actors that are there
 	var wg sync.WaitGroup
-	for g := range 4 {
+	for range 4 {
 		wg.Go(func() {
-			for i := int64(g); i < n; {
-				if i >= known.Load() {
-					runtime.Gosched()
-					continue
-				}
+			for i := range known {
 				view(t, r, func(rd bindb.Reader) error {
 					var hits []uint32
 					err := bindb.ActorsByName(rd, fmt.Sprint("actor ", i), func(i uint32) (bool, error) { hits = append(hits, i); return true, nil })
@@ -322,7 +319,6 @@ func TestOwnerLookups(t *testing.T) {
 					}
 					return err
 				})
-				i += 7
 			}
 		})
 	}
@@ -334,9 +330,12 @@ func TestOwnerLookups(t *testing.T) {
 			}
 			w.line("again")
 		})
-		i += k
-		known.Store(int64(i))
+		for ; k > 0; k-- {
+			known <- i
+			i++
+		}
 	}
+	close(known)
 	wg.Wait()
 	var hits []uint32
 	err = bindb.LinesByName(old, "again", func(i uint32) (bool, error) { hits = append(hits, i); return true, nil })

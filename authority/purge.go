@@ -21,7 +21,7 @@ var errPurgeStands = errors.New("an interrupted purge stands")
 // last, which is the commit. What the Repository holds can still be read. Interrupted
 // before the commit, it leaves the Repository exactly as it was; whoever opens it
 // next sees to that. progress, if it is not nil, is told how many of all records
-// have been dealt with.
+// have been dealt with; it must not use the authority.
 //
 // The error is ErrState unless the Repository is retiring and none of its Jobs is
 // queued or running. After an error that left the outcome open this process

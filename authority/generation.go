@@ -49,6 +49,9 @@ type Publication struct {
 	// KeepOld leaves the replaced generation in DATA/retired/N, where nothing
 	// uses it. Otherwise it is removed, once the new one counts.
 	KeepOld bool
+	// Verified says that build has verified every root with bindb.Verify after its
+	// last write. Publish then only compares the directories with the registry.
+	Verified bool
 }
 
 // Published describes the generation that counts after Publish.
@@ -98,8 +101,8 @@ func label(index uint32) string { return strconv.FormatUint(uint64(index), 10) }
 // build makes the registry and every Repository below the directories that
 // Generation names, with package bindb or by writing files. It need not sync
 // anything. When it has returned, Publish validates all of it as an open would:
-// every root completely, and the directories against the registry. An error of
-// either changes nothing.
+// every root completely, unless p says that build has, and the directories against
+// the registry. An error of either changes nothing.
 //
 // In a fresh data directory, which may not exist yet, a random installation id is drawn unless p has one. Where there is
 // an authority, p.Replace must be set. Its locks are all held from before build
@@ -164,7 +167,7 @@ func publish(ctx context.Context, o Options, p Publication, build func(*Generati
 	if g.active, err = o.successor(present, p); err != nil {
 		return Published{}, err
 	}
-	if err := g.make(ctx, build); err != nil {
+	if err := g.make(ctx, p, build); err != nil {
 		return Published{}, errors.Join(err, g.discard())
 	}
 	if err := o.writeActive(g.active); err != nil {
@@ -227,7 +230,7 @@ func generationNumber(name string) (uint64, bool) {
 }
 
 // make builds the generation and makes it durable.
-func (g *Generation) make(ctx context.Context, build func(*Generation) error) error {
+func (g *Generation) make(ctx context.Context, p Publication, build func(*Generation) error) error {
 	fsys := g.opt.FS
 	// A mark of an earlier try with this number would vouch for other files.
 	if err := g.opt.dropRuntime(g.active.Generation); err != nil {
@@ -254,14 +257,15 @@ func (g *Generation) make(ctx context.Context, build func(*Generation) error) er
 	if err := build(g); err != nil {
 		return err
 	}
-	if err := g.validate(ctx); err != nil {
+	if err := g.validate(ctx, p.Verified); err != nil {
 		return err
 	}
 	return syncTree(fsys, g.Dir())
 }
 
-// validate opens everything as it will be opened, which validates it completely.
-func (g *Generation) validate(ctx context.Context) (err error) {
+// validate opens everything as it will be opened, which validates it completely,
+// or the registry alone, when everything was verified before.
+func (g *Generation) validate(ctx context.Context, verified bool) (err error) {
 	a := &Authority{opt: g.opt, active: g.active}
 	if a.registry, err = bindb.Open(ctx, g.Registry()); err != nil {
 		return err
@@ -271,6 +275,9 @@ func (g *Generation) validate(ctx context.Context) (err error) {
 		return err
 	} else if left {
 		return fmt.Errorf("%w: D03 there is one directory more in %s than there are repositories", bindb.ErrCorrupt, a.repositoriesDir())
+	}
+	if verified {
+		return nil
 	}
 	list, err := a.Repositories(ctx)
 	if err != nil {

@@ -71,7 +71,7 @@ func Convert(ctx context.Context, o Options, target authority.Options) (*Report,
 	}
 	rep := newReport(o.From, o.Source)
 	rep.DryRun = o.DryRun
-	published, err := authority.Publish(ctx, target, authority.Publication{}, func(g *authority.Generation) error {
+	published, err := authority.Publish(ctx, target, authority.Publication{Verified: true}, func(g *authority.Generation) error {
 		if err := o.build(ctx, g, rep, order); err != nil {
 			return err
 		}

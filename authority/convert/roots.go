@@ -148,17 +148,18 @@ func (t *target) checkRepository(ctx context.Context, rep *RepositoryReport, rec
 	return err
 }
 
-// inspect opens a root, which validates all of it, runs fn and closes it.
+// inspect validates all of a root and runs fn. Nothing is written for it, so that
+// the new authority begins without marks and indexes.
 func inspect(ctx context.Context, cfg bindb.Config, fn func(bindb.Reader) error) error {
-	r, err := bindb.Open(ctx, cfg)
-	if err != nil {
+	findings, err := bindb.Verify(ctx, cfg, fn)
+	switch n := len(findings); {
+	case err != nil || n == 0:
 		return err
+	case n == 1:
+		return fmt.Errorf("%w: %s", bindb.ErrCorrupt, findings[0])
+	default:
+		return fmt.Errorf("%w: %s, and %d more such places", bindb.ErrCorrupt, findings[0], n-1)
 	}
-	if err := r.View(ctx, fn); err != nil {
-		_ = r.Close() // nothing was written
-		return err
-	}
-	return r.Close()
 }
 
 // counts lists the families of a root that are not empty.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
@@ -123,12 +124,11 @@ func (e *exporter) root(name string, r bindb.Reader, want func(*bindb.RawRecord)
 		if !want(raw) {
 			return nil
 		}
-		rec := ExportRecord{Root: name, File: raw.Layout.File, Index: raw.Index}
-		d := record.Dump(raw.Layout, int(raw.Index), raw.Bytes)
-		var err error
-		if rec.Fields, rec.Decoded, err = exportFields(d); err != nil {
+		fields, decoded, err := exportFields(record.Dump(raw.Layout, int(raw.Index), raw.Bytes))
+		if err != nil {
 			return err
 		}
+		var payload json.RawMessage
 		if len(raw.Payload) > 0 {
 			p, ok := record.NewPayload(raw.PayloadFile)
 			if !ok {
@@ -137,31 +137,72 @@ func (e *exporter) root(name string, r bindb.Reader, want func(*bindb.RawRecord)
 			if err := p.Decode(raw.Payload); err != nil {
 				return &bindb.RecordError{File: raw.Layout.File, Index: raw.Index, Err: err}
 			}
-			if rec.Payload, err = marshal(p); err != nil {
+			if payload, err = marshal(p); err != nil {
 				return err
 			}
 		}
 		e.records++
-		return e.line(rec)
+		return e.record(name, raw, fields, decoded, payload)
 	})
 }
 
-// object is a JSON object whose members have an order.
+// record writes the line of an ExportRecord.
+func (e *exporter) record(root string, raw *bindb.RawRecord, fields, decoded, payload json.RawMessage) error {
+	var line object
+	for _, m := range []struct {
+		name  string
+		value any
+	}{
+		{"root", root}, {"file", raw.Layout.File}, {"index", uint64(raw.Index)},
+		{"fields", fields}, {"decoded", decoded}, {"payload", payload},
+	} {
+		if b, ok := m.value.(json.RawMessage); ok && b == nil {
+			continue
+		}
+		if err := line.add(m.name, m.value); err != nil {
+			return err
+		}
+	}
+	_, err := e.out.Write(append(line.end(), '\n'))
+	return err
+}
+
+// object is a JSON object whose members have an order. An export has many, which
+// encoding/json would take most of its time for.
 type object struct{ b []byte }
 
 func (o *object) add(name string, value any) error {
-	b, err := marshal(value)
-	if err != nil {
-		return err
-	}
 	sep := byte(',')
 	if o.b == nil {
 		sep = '{'
 	}
-	o.b = append(o.b, sep, '"')
-	o.b = append(o.b, name...)
-	o.b = append(append(o.b, '"', ':'), b...)
-	return nil
+	o.b = append(append(append(o.b, sep, '"'), name...), '"', ':')
+	switch v := value.(type) {
+	case uint64:
+		o.b = strconv.AppendUint(o.b, v, 10)
+		return nil
+	case json.RawMessage:
+		o.b = append(o.b, v...)
+		return nil
+	case string:
+		if plain(v) {
+			o.b = append(append(append(o.b, '"'), v...), '"')
+			return nil
+		}
+	}
+	b, err := marshal(value)
+	o.b = append(o.b, b...)
+	return err
+}
+
+// plain reports whether a text is the same in JSON.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // end returns the object, or nil when it has no member.

@@ -338,6 +338,9 @@ func (c *compactor) compare(kind record.Root) (err error) {
 	return nil
 }
 
+// textPiece is how much of a payload file is read at once.
+const textPiece = 128 << 10
+
 // payloadReader reads a payload file in pieces, since locators mostly ascend.
 type payloadReader struct {
 	src source
@@ -355,7 +358,10 @@ func (p *payloadReader) bytes(off, n int64) ([]byte, error) {
 		if off+n > size {
 			return nil, fmt.Errorf("%s: %w", p.f.file, io.ErrUnexpectedEOF)
 		}
-		want := min(max(n, 128<<10), size-off)
+		want := n
+		if end := p.at + int64(len(p.buf)); off >= p.at && off <= end+textPiece { // ascending
+			want = min(max(n, textPiece), size-off)
+		}
 		p.at, p.buf = off, slices.Grow(p.buf[:0], int(want))[:want]
 		if err := p.src.readAt(p.f, p.buf, off); err != nil {
 			p.buf = nil

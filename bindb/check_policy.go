@@ -35,6 +35,17 @@ func (c *checker) policy(t *targets, all chains) {
 		end = first + uint32(r.CheckCount)
 		c.checkRows(i, first, r.CheckCount)
 	})
+	// Rows that no decision has are left of one that was not committed, or not yet.
+	each(c, PolicyChecks.f, max(end, c.from[PolicyChecks.f.no]), func(i uint32, raw []byte) {
+		var row record.PolicyCheck
+		err := row.Decode(raw)
+		if err == nil {
+			err = row.Check()
+		}
+		if err != nil {
+			c.badRecord(PolicyChecks.f, i, err)
+		}
+	})
 	if !c.full {
 		return
 	}

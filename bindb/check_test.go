@@ -42,7 +42,7 @@ func soundRoot(t *testing.T) (*vfs.Sim, bindb.Config) {
 func le(v uint64, n int) []byte { return binary.LittleEndian.AppendUint64(nil, v)[:n] }
 
 // fieldOf finds a field of a record on disk.
-func fieldOf(t *testing.T, file, field string, index int) (off int64, width int) {
+func fieldOf(t testing.TB, file, field string, index int) (off int64, width int) {
 	t.Helper()
 	l, ok := record.ByFile(file)
 	if !ok {

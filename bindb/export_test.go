@@ -50,3 +50,13 @@ func (r *Root) SumsKnown() bool {
 
 // TableOf is the access to any fixed-record file.
 func TableOf[T any, P record.Codec[T]](file string) Table[T, P] { return table[T, P](file) }
+
+// ReadAll reads every byte of a file behind its header.
+func ReadAll(rd Reader, file string) error {
+	f := mustFamily(file)
+	n, err := rd.size(f)
+	if err != nil {
+		return err
+	}
+	return rd.readAt(f, make([]byte, n-HeaderSize), HeaderSize)
+}

@@ -86,6 +86,19 @@ func (d disk) write(name string, b []byte) {
 	}
 }
 
+// rewrite changes a file in place, behind the back of whoever has it open.
+func (d disk) rewrite(name string, b []byte) {
+	d.t.Helper()
+	f, err := d.sim.OpenFile(d.cfg.Dir+"/"+name, os.O_RDWR, 0)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_, err = f.WriteAt(b, 0)
+	if err := errors.Join(err, f.Truncate(int64(len(b))), f.Close()); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 // job is record i of worker_job.bin and another version of it.
 func (d disk) job(i uint32) (off int64, before, after []byte) {
 	off = bindb.HeaderSize + int64(i)*record.WorkerJobSize

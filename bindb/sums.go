@@ -239,8 +239,8 @@ func eachPage(rd Reader, f *family, length int64, fn func(page int64, b []byte) 
 }
 
 // verify compares the files with the checksums and reports at most limit pages
-// that differ. What was appended by somebody who does not keep checksums is not
-// compared.
+// that differ, and files that are too short. What was appended by somebody who
+// does not keep checksums is not compared.
 func (s *sums) verify(rd Reader, limit int) ([]Finding, error) {
 	var findings []Finding
 	for _, f := range families {
@@ -249,8 +249,8 @@ func (s *sums) verify(rd Reader, limit int) ([]Finding, error) {
 		}
 		bad, err := s.verifyFile(rd, f, limit-len(findings))
 		findings = append(findings, bad...)
-		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLayout) {
-			continue // the file is too short or has another header, which other checks report
+		if errors.Is(err, ErrLayout) {
+			continue // which other checks report
 		}
 		if err != nil {
 			return nil, err
@@ -262,6 +262,19 @@ func (s *sums) verify(rd Reader, limit int) ([]Finding, error) {
 // verifyFile does so for one file.
 func (s *sums) verifyFile(rd Reader, f *family, limit int) (findings []Finding, err error) {
 	known := s.files[f.no]
+	if known.length == 0 {
+		return nil, nil
+	}
+	size, err := rd.size(f)
+	if errors.Is(err, ErrCorrupt) || err == nil && size < known.length {
+		return []Finding{{
+			Check: sumCheck, File: f.file,
+			Message: fmt.Sprintf("has %d bytes, but there are checksums of %d", size, known.length),
+		}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	err = eachPage(rd, f, known.length, func(page int64, b []byte) bool {
 		if crc32.Checksum(b, castagnoli) != known.pages[page] {
 			findings = append(findings, badPage(f, page, int64(len(b))))

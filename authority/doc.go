@@ -19,6 +19,11 @@
 //     and only while that Job is the selected one.
 //   - Evaluate is a pure function of what is recorded, so that every decision can
 //     be computed again.
+//   - A generation of the installation is replaced as a whole, by Restore, Compact
+//     or whoever calls Publish, or not at all. Whoever has the old one open gets
+//     ErrGeneration from then on.
+//   - A Backup has its name only when it is complete, sound and durable. It is made
+//     while others write.
 //
 // The content itself stays in Git. This package knows Snapshots by index, hash
 // and manifest; package gate knows which commit they stand for.

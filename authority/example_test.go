@@ -2,9 +2,11 @@ package authority_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/writ-authority/writ/authority"
@@ -190,4 +192,39 @@ func ExampleTx_LoseLease() {
 	// Output:
 	// job 4/0: lease is held until 2023-11-14T22:14:20Z
 	// queued lease_expired after 15 seconds
+}
+
+// A backup is made while the authority is in use, and restored in its place. The
+// epoch says that leases from before are void.
+func ExampleRestore() {
+	dir, err := os.MkdirTemp("", "writ")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	opt := authority.Options{Dir: filepath.Join(dir, "data")}
+	a, err := authority.Create(ctx, opt, "widgets", authority.DefaultFlags)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	backup := filepath.Join(dir, "backup")
+	m, err := a.Backup(ctx, backup, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.Repositories, "repositories, epoch", m.Epoch)
+
+	done, err := authority.Restore(ctx, opt, backup, authority.Restoration{Replace: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("generation", done.Generation, "epoch", done.Epoch)
+	_, err = a.Repositories(ctx)
+	fmt.Println(errors.Is(err, authority.ErrGeneration))
+	// Output:
+	// 5 repositories, epoch 1
+	// generation 2 epoch 2
+	// true
 }

@@ -43,4 +43,8 @@
 // mutation; mutations that wait at the same time share one set of syncs.
 // Records are reached through the typed tables (Tasks, Changes, Patchsets and
 // so on), variable bytes through the payload files.
+//
+// Copy writes the committed state elsewhere while others go on, and Verify checks
+// files that nobody has open. Hold takes the locks of a root that is to be replaced;
+// Held.Compact writes it anew without the bytes that nothing refers to.
 package bindb

@@ -397,6 +397,10 @@ func (r *Root) commitWrites(tx *Tx) error {
 // begin makes the journal durable and runs the hooks of the batch at the same
 // time. When it fails, no file has been touched.
 func (r *Root) begin(tx *Tx, j *journal) (err error) {
+	const keep = 1 << 20 // what a large batch needed is given back
+	if cap(r.encoded) > keep {
+		r.encoded = nil
+	}
 	r.encoded = j.encode(r.encoded[:0])
 	if len(tx.prepare) == 0 {
 		if err := r.writeJournal(j, r.encoded); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/writ-authority/writ/bindb/record"
 )
@@ -224,12 +225,43 @@ func check(ctx context.Context, rd Reader, m *mark, limit int) ([]Finding, error
 func (c *checker) authority() {
 	t := c.loadTargets()
 	chains := c.newChains()
-	c.content(t)
-	c.plans(t)
-	c.queue(t)
-	c.workflow(t, chains)
-	c.policy(t, chains)
+	c.together(
+		func(c *checker) { c.content(t) },
+		func(c *checker) { c.plans(t) },
+		func(c *checker) { c.queue(t) },
+		func(c *checker) { c.workflow(t, chains) },
+		func(c *checker) { c.policy(t, chains) },
+	)
 	c.chainRows(chains)
+}
+
+// together runs parts of a full check side by side. Each has findings of its own,
+// which are put together in the order of the parts, as if they had run one after
+// another. No two parts refer to the same payload file or have members of the same
+// chain.
+func (c *checker) together(parts ...func(c *checker)) {
+	if !c.full {
+		for _, part := range parts {
+			part(c)
+		}
+		return
+	}
+	alone := make([]checker, len(parts))
+	var wg sync.WaitGroup
+	for i, part := range parts {
+		alone[i] = *c
+		alone[i].findings = nil
+		wg.Go(func() { part(&alone[i]) })
+	}
+	wg.Wait()
+	for _, p := range alone {
+		for _, f := range p.findings {
+			c.add(f)
+		}
+		if p.stop != nil && !errors.Is(p.stop, errEnough) {
+			c.fail(p.stop)
+		}
+	}
 }
 
 // measure reads the length of every file and checks what a length can show.

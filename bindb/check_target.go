@@ -47,15 +47,21 @@ type revisionFact struct {
 
 func (c *checker) loadTargets() *targets {
 	t := &targets{}
-	t.changes.load(c, Changes, func(r *record.Change) changeFact { return changeFact{r.Task, r.Ordinal} })
-	t.patchsets.load(c, Patchsets, func(r *record.Patchset) patchsetFact {
-		return patchsetFact{r.Change, r.Ordinal, r.ChangeOrdinal, r.Meta.Withdrawn() || r.Meta.Invalidated()}
-	})
-	t.snapshots.load(c, Snapshots, func(r *record.Snapshot) liveFact { return liveFact{!r.Meta.Tombstoned()} })
-	t.lines.load(c, Lines, func(r *record.Line) liveFact { return liveFact{!r.Meta.Tombstoned()} })
-	t.actors.load(c, Actors, func(r *record.Actor) actorFact { return actorFact{!r.Meta.Tombstoned(), r.Meta.Kind()} })
-	t.jobs.load(c, WorkerJobs, func(r *record.WorkerJob) jobFact { return jobFact{r.Patchset, r.Kind, !r.Meta.Tombstoned()} })
-	t.revisions.load(c, PlanRevisions, func(r *record.PlanRevision) revisionFact { return revisionFact{r.Plan, r.Number} })
+	c.together(
+		func(c *checker) {
+			t.jobs.load(c, WorkerJobs, func(r *record.WorkerJob) jobFact { return jobFact{r.Patchset, r.Kind, !r.Meta.Tombstoned()} })
+		},
+		func(c *checker) {
+			t.changes.load(c, Changes, func(r *record.Change) changeFact { return changeFact{r.Task, r.Ordinal} })
+			t.patchsets.load(c, Patchsets, func(r *record.Patchset) patchsetFact {
+				return patchsetFact{r.Change, r.Ordinal, r.ChangeOrdinal, r.Meta.Withdrawn() || r.Meta.Invalidated()}
+			})
+			t.snapshots.load(c, Snapshots, func(r *record.Snapshot) liveFact { return liveFact{!r.Meta.Tombstoned()} })
+			t.lines.load(c, Lines, func(r *record.Line) liveFact { return liveFact{!r.Meta.Tombstoned()} })
+			t.actors.load(c, Actors, func(r *record.Actor) actorFact { return actorFact{!r.Meta.Tombstoned(), r.Meta.Kind()} })
+			t.revisions.load(c, PlanRevisions, func(r *record.PlanRevision) revisionFact { return revisionFact{r.Plan, r.Number} })
+		},
+	)
 	return t
 }
 

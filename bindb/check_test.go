@@ -1,10 +1,12 @@
 package bindb_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -512,4 +514,50 @@ func TestRegistryFindings(t *testing.T) {
 			closeRoot(t, r)
 		})
 	}
+}
+
+// The parts of a check run side by side, but what they find comes in one order.
+func TestFindingsComeInOneOrder(t *testing.T) {
+	t.Parallel()
+	_, cfg := soundRoot(t)
+	r := open(t, cfg)
+	for _, c := range []struct {
+		file, field string
+		index       int
+	}{
+		{"policy.bin", "policy_meta", 1}, {"worker_job.bin", "job_kind", 1}, {"line.bin", "line_meta", 0},
+		{"task.bin", "task_meta", 0}, {"snapshot.bin", "snapshot_meta", 1}, {"review.bin", "review_meta", 1},
+		{"task_change_index.bin", "latest_change_index_plus1", 1}, {"land.bin", "land_meta", 0},
+	} {
+		off, width := fieldOf(t, c.file, c.field, c.index)
+		patch(t, cfg, c.file, off, bytes.Repeat([]byte{0xff}, width))
+	}
+	var first []string
+	for range 20 {
+		findings, err := r.Check(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, f := range findings {
+			if n := len(list); n == 0 || list[n-1] != f.File {
+				list = append(list, f.File)
+			}
+		}
+		if first == nil {
+			first = list
+		}
+		if !slices.Equal(list, first) {
+			t.Fatalf("the findings come in the order\n%v, and before in\n%v", list, first)
+		}
+	}
+	at := -1
+	for _, file := range []string{"line.bin", "snapshot.bin", "worker_job.bin", "task.bin", "review.bin", "policy.bin", "task_change_index.bin"} {
+		i := slices.Index(first, file)
+		if i <= at {
+			t.Errorf("%s is not in its place in %v", file, first)
+		}
+		at = i
+	}
+	closeRoot(t, r)
 }

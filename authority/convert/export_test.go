@@ -101,3 +101,10 @@ func RowTypes() map[string]reflect.Type {
 		"policy": reflect.TypeFor[policyRow](), "jobs": reflect.TypeFor[jobRow](),
 	}
 }
+
+// Widen converts records of the predecessor.
+func Widen(l *record.Layout, old []byte) []byte {
+	w := widen(l)
+	dst := make([]byte, len(old)/w.old*w.size)
+	return dst[:w.records(dst, old)]
+}

@@ -1,10 +1,16 @@
 package convert_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/writ-authority/writ/authority/convert"
 	"github.com/writ-authority/writ/bindb"
@@ -407,5 +413,88 @@ func TestDryRunOfRows(t *testing.T) {
 	}
 	if there, err := vfs.Exists(sim, "/data/active.json"); err != nil || there {
 		t.Errorf("active.json is there: %v, %v", there, err)
+	}
+}
+
+// TestOrderOfRowsDoesNotMatter shuffles every array whose rows have numbers of
+// their own. The result is the same in every byte.
+func TestOrderOfRowsDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile(filepath.Join("testdata", "rows.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newRows(t)
+		for path, arrays := range map[string][]string{
+			"repositories/5.json": {"tasks", "changes", "patchsets", "attestations", "reviews", "policy_decisions", "waivers", "lands"},
+			"operational.json":    {"repositories", "jobs"},
+		} {
+			doc := r.docs[path].(map[string]any)
+			for _, name := range arrays {
+				doc[name] = rapid.Permutation(doc[name].([]any)).Draw(rt, name)
+			}
+		}
+		sim, _, err := r.convert(nil)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if dumpAll(t, sim, generation("/data")) != string(want) {
+			rt.Error("the records differ from testdata/rows.golden")
+		}
+	})
+}
+
+// TestDriftOfRows changes documents and content while they are converted.
+func TestDriftOfRows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, path string // the file that changes just before it is opened
+		at         int    // for this time
+	}{
+		{"operational tables before the first pass", "/source/operational.json", 2},
+		{"operational tables before the second pass", "/source/operational.json", 3},
+		{"document before it is decoded", "/source/repositories/5.json", 2},
+		{"document before the second pass", "/source/repositories/0.json", 3},
+		{"content", "/source/repositories/5/snapshot.bin", 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			sim := vfs.NewSim()
+			newRows(t).write(sim, "/source")
+			d := &drifting{FS: sim, path: c.path, at: c.at, opened: make(chan int, 1), do: func() {
+				b := read(t, sim, c.path)
+				b[len(b)-1] ^= 0x10
+				write(t, sim, c.path, b)
+			}}
+			d.opened <- 0
+			o := convert.Options{From: convert.FromLegacyRows, Source: "/source", FS: d}
+			_, err := convert.Convert(t.Context(), o, target(sim))
+			if !errors.Is(err, convert.ErrDrift) || !strings.Contains(err.Error(), strings.TrimPrefix(c.path, "/source/")) {
+				t.Errorf("error %v, want a drift of %s", err, c.path)
+			}
+			if there, err := vfs.Exists(sim, "/data/active.json"); err != nil || there {
+				t.Errorf("active.json is there: %v, %v", there, err)
+			}
+		})
+	}
+}
+
+// TestProgress hears of both passes.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	var most, of atomic.Int64
+	_, rep, err := newRows(t).convert(func(o *convert.Options) {
+		o.Progress = func(read, all int64) {
+			of.Store(all)
+			for m := most.Load(); read > m && !most.CompareAndSwap(m, read); m = most.Load() {
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 2 * rep.Inventory.Bytes; most.Load() != want || of.Load() != want {
+		t.Errorf("read %d of %d bytes, want %d", most.Load(), of.Load(), want)
 	}
 }

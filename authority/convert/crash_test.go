@@ -151,7 +151,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			operations := count.OpCount() - begin
 			failed := 0
-			for at := 1; at < operations; at += 1 + operations/40 {
+			for at := 1; at < operations; at += 1 + operations/25 {
 				s := vfs.NewSim()
 				if err := copySim(s, c); err != nil {
 					t.Fatal(err)
@@ -189,7 +189,7 @@ func TestFullDisk(t *testing.T) {
 					t.Errorf("operation %d: nothing is there", at)
 				}
 			}
-			if failed < 20 {
+			if failed < 15 {
 				t.Errorf("only %d conversions failed", failed)
 			}
 		})

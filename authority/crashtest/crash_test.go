@@ -74,6 +74,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	fmt.Printf("crash: %d cut points, %d distinct disk states, %d of them after a second power cut, %d states after recovery, in %s\n",
 		tally.cuts.Load(), tally.states.Load(), tally.again.Load(), tally.recovered.Load(), time.Since(begin).Round(time.Second))
+	fmt.Printf("faults: %v\n", met.by)
 	os.Exit(code)
 }
 
@@ -386,6 +387,7 @@ func (h *history) goOn(w *world, want ack, origin func() string) (next ack) {
 	must(named("OpenTask").do(w))
 	next = ack{verb: "OpenTask after recovery", op: w.sim.OpCount(), now: want.now, state: stateOf(w.sim), live: want.live, leases: want.leases, backups: want.backups}
 	must(w.a.Close())
+	w.opt.Own = !w.opt.Own // somebody else goes on
 	must(w.open())
 	must(w.sound(false))
 	if stateOf(w.sim) != next.state {

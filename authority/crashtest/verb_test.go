@@ -45,7 +45,8 @@ type mode struct {
 }
 
 var modes = []mode{
-	{"locking", func(*authority.Options) {}},
+	{"locking", func(o *authority.Options) { o.Own = false }},
+	{"owning", func(o *authority.Options) { o.Own = true }},
 }
 
 func newWorld(sim *vfs.Sim, m mode, seed uint64) *world {
@@ -91,10 +92,12 @@ func (w *world) create() (err error) {
 	return w.use()
 }
 
-func (w *world) open() (err error) {
-	if w.a, err = authority.Open(context.Background(), w.opt); err != nil {
+func (w *world) open() error {
+	a, err := authority.Open(context.Background(), w.opt)
+	if err != nil {
 		return err
 	}
+	w.a = a
 	if err = w.use(); err != nil {
 		return errors.Join(err, w.a.Close())
 	}

@@ -60,7 +60,7 @@ func (s *Sim) Process() *Process {
 
 // Fail sets the fault script, which is called before every operation; nil
 // removes it. If it returns an error the operation does nothing and returns that
-// error, apart from ShortWrite, from a Sync, which leaves the unsynced data in
+// error, apart from ShortWrite and ShortRead, from a Sync, which leaves the unsynced data in
 // doubt, and from a Close, which closes. The script runs without any lock of the
 // Sim, possibly in several goroutines at once; it may block, and an operation
 // then waits while others go on.
@@ -501,16 +501,28 @@ func (f *simFile) look(op Op, do func() error) error {
 }
 
 func (f *simFile) ReadAt(p []byte, off int64) (n int, err error) {
-	err = f.look(Op{Kind: OpRead, Path: f.name, Off: off, Len: int64(len(p))}, func() error {
-		if off < 0 {
-			return pathError("read", f.name, syscall.EINVAL)
+	op := Op{Kind: OpRead, Path: f.name, Off: off, Len: int64(len(p))}
+	fault := f.before(op, delta{})
+	var short *ShortRead
+	if errors.As(fault, &short) {
+		p = p[:max(0, min(short.N, len(p)))]
+		if fault = short.Err; fault != io.EOF {
+			fault = pathError("read", f.name, fault)
 		}
-		if n = f.node.data.readAt(p, off); n < len(p) {
-			return io.EOF
-		}
-		return nil
-	})
-	return n, err
+	} else if fault != nil {
+		return 0, fault
+	}
+	if err := f.enter(op); err != nil {
+		return 0, err
+	}
+	defer f.sim.mu.Unlock()
+	if off < 0 {
+		return 0, pathError("read", f.name, syscall.EINVAL)
+	}
+	if n = f.node.data.readAt(p, off); n < len(p) && fault == nil {
+		fault = io.EOF
+	}
+	return n, fault
 }
 
 func (f *simFile) WriteAt(p []byte, off int64) (int, error) {

@@ -782,3 +782,25 @@ func TestFingerprintOf(t *testing.T) {
 		t.Error("a directory that is not there has one")
 	}
 }
+
+// A directory whose entry could not be synced is not taken for durable by the
+// next one who needs it.
+func TestMkdirAllAfterFailedSync(t *testing.T) {
+	t.Parallel()
+	sim := vfs.NewSim()
+	sim.Capture()
+	sim.Fail(func(op vfs.Op) error {
+		if op.Kind == vfs.OpSyncDir {
+			return syscall.EIO
+		}
+		return nil
+	})
+	wantIs(t, vfs.MkdirAll(sim, "/d/e", 0o700), syscall.EIO)
+	sim.Fail(nil)
+	must(t, vfs.MkdirAll(sim, "/d/e", 0o700))
+	for state := range sim.CrashStates(sim.OpCount(), vfs.Policy{}) {
+		if ok, err := vfs.Exists(state, "/d/e"); !ok || err != nil {
+			t.Errorf("%s: the directory is gone: %v", state.Origin(), err)
+		}
+	}
+}

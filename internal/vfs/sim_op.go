@@ -85,6 +85,20 @@ func (e *ShortWrite) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *ShortWrite) Unwrap() error { return e.Err }
 
+// ShortRead is returned by a fault script to let a read end after its first N
+// bytes: with io.EOF as if the file ended there, with another error as on a disk
+// with a bad sector.
+type ShortRead struct {
+	N   int
+	Err error
+}
+
+// Error returns the text of Err.
+func (e *ShortRead) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ShortRead) Unwrap() error { return e.Err }
+
 // shortened returns how many of n bytes a failing write still writes, and the
 // error the caller gets.
 func shortened(err error, n int) (int, error) {

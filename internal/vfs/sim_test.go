@@ -3,6 +3,7 @@ package vfs_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -145,6 +146,24 @@ func TestSimShortWrite(t *testing.T) {
 	must(t, f.Sync())
 	must(t, sim.SyncDir("/"))
 	want(t, outcomes(t, sim, vfs.Policy{}, "/f"), "abcde")
+}
+
+func TestSimShortRead(t *testing.T) {
+	t.Parallel()
+	sim := vfs.NewSim()
+	f := create(t, sim, "/f", "abcdef")
+	for _, fault := range []error{io.EOF, syscall.EIO} {
+		sim.Fail(func(vfs.Op) error { return &vfs.ShortRead{N: 2, Err: fault} })
+		p := []byte("----")
+		n, err := f.ReadAt(p, 1)
+		if n != 2 || string(p) != "bc--" {
+			t.Errorf("%d bytes were read: %q", n, p)
+		}
+		wantIs(t, err, fault)
+		if fault == io.EOF && err != io.EOF {
+			t.Errorf("the end of a file is told as %v", err)
+		}
+	}
 }
 
 // TestSimScriptMayBlock holds a Sync back while reads of another goroutine go on.

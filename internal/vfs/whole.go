@@ -92,8 +92,9 @@ func removeLeft(fsys FS, name string) error {
 
 // MkdirAll makes a directory and its missing parents and syncs the parent of
 // each one it made, so that the path is durable when it returns. A directory
-// that was there already is taken as it is. It returns fs.ErrExist or syscall.ENOTDIR
-// if something on the way is not a directory.
+// that was there already is taken as it is; one that it made and could not make
+// durable is removed again, so that nobody takes it for one that was there. It
+// returns fs.ErrExist or syscall.ENOTDIR if something on the way is not a directory.
 func MkdirAll(fsys FS, path string, perm fs.FileMode) error {
 	path = filepath.Clean(path)
 	isDir, err := leadsToDir(fsys, path)
@@ -116,7 +117,11 @@ func MkdirAll(fsys FS, path string, perm fs.FileMode) error {
 			return errors.Join(err, lerr)
 		}
 	}
-	return fsys.SyncDir(parent)
+	if err := fsys.SyncDir(parent); err != nil {
+		_ = fsys.Remove(path) // which fails if somebody has put something there
+		return err
+	}
+	return nil
 }
 
 // leadsToDir reports whether path is a directory or a symbolic link to one;

@@ -131,9 +131,23 @@ type leaseTable struct {
 	// fresh: what the file holds, if there is one, must not be seen again. The
 	// next write begins it anew.
 	fresh bool
+	// disk is what this process knows of the file beyond what can be read. It
+	// belongs to the Repository.
+	disk *leaseDisk
 	// own: the table stays in memory, so that a lease that has ended need not be
 	// taken out of the file.
 	own bool
+}
+
+// leaseDisk is what a process knows of how durable a lease file is.
+type leaseDisk struct {
+	// named: its directory entry is durable. A file that was there when the
+	// Repository was opened may owe its entry to a process that died before it
+	// could sync the directory.
+	named bool
+	// doubted: a write or a sync failed, so that what can be read need not be on
+	// the disk, and no later sync would tell. The next write begins anew.
+	doubted bool
 }
 
 type leaseSlot struct {
@@ -143,8 +157,8 @@ type leaseSlot struct {
 }
 
 // readLeases reads all slots. An absent or damaged file is an empty table.
-func readLeases(fsys vfs.FS, path string, repository uint32, epoch uint64) (*leaseTable, error) {
-	t := &leaseTable{fs: fsys, path: path, repository: repository, jobs: map[uint32]int32{}, asked: map[RequestID]int32{}}
+func readLeases(fsys vfs.FS, path string, repository uint32, epoch uint64, disk *leaseDisk) (*leaseTable, error) {
+	t := &leaseTable{fs: fsys, path: path, repository: repository, disk: disk, jobs: map[uint32]int32{}, asked: map[RequestID]int32{}}
 	raw, err := vfs.ReadFile(fsys, path, sectorSize*(1+2*maxLeaseSlots))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -358,17 +372,30 @@ func (t *leaseTable) write(list []record.LeaseEntry) error {
 		t.hold(slot, e)
 		changed[i] = slot
 	}
-	created, err := t.open()
+	t.fresh = t.fresh || t.disk.doubted
+	err := t.open()
+	if err == nil && t.fresh {
+		err = t.begin()
+	}
 	if err == nil {
 		err = t.fill(changed)
 	}
 	if err == nil {
 		err = t.file.Sync()
 	}
-	if err == nil && created {
-		err = t.fs.SyncDir(filepath.Dir(t.path))
+	if err == nil && t.fresh {
+		t.disk.named = false
+		err = t.fs.Rename(t.path+freshSuffix, t.path)
 	}
-	t.fresh = err != nil
+	if err == nil && !t.disk.named {
+		dir := filepath.Dir(t.path)
+		if err = t.fs.SyncDir(dir); err == nil {
+			err = t.fs.SyncDir(filepath.Dir(dir))
+		}
+		t.disk.named = err == nil
+	}
+	t.disk.doubted = err != nil
+	t.fresh = t.disk.doubted
 	if err != nil || !t.own {
 		err = errors.Join(err, t.close())
 	}
@@ -396,20 +423,32 @@ func (t *leaseTable) place(job uint32, now record.Seconds) (int32, error) {
 	return int32(len(t.slots) - 1), nil
 }
 
-// open opens the file for writing and reports whether it had to be made.
-func (t *leaseTable) open() (created bool, err error) {
+// open opens the file for writing, if it is there.
+func (t *leaseTable) open() (err error) {
 	if t.file != nil {
-		return false, nil
+		return nil
 	}
 	t.file, err = t.fs.OpenFile(t.path, os.O_RDWR, 0)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+	if errors.Is(err, fs.ErrNotExist) {
+		t.file, t.fresh, err = nil, true, nil
 	}
-	if err = vfs.MkdirAll(t.fs, filepath.Dir(t.path), 0o700); err == nil {
-		t.file, err = t.fs.OpenFile(t.path, os.O_RDWR|os.O_CREATE, 0o600)
+	return err
+}
+
+// freshSuffix is added to the name of a file that begins anew until it is durable,
+// so that the leases in the present one count until then.
+const freshSuffix = ".new"
+
+// begin makes the file that takes the place of the present one.
+func (t *leaseTable) begin() (err error) {
+	if err = t.close(); err != nil {
+		return err
 	}
-	t.fresh = true
-	return true, err
+	if err = vfs.MkdirAll(t.fs, filepath.Dir(t.path), 0o700); err != nil {
+		return err
+	}
+	t.file, err = t.fs.OpenFile(t.path+freshSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+	return err
 }
 
 func (t *leaseTable) close() error {
@@ -482,7 +521,7 @@ func (t *leaseTable) drop(job uint32, attempt uint16) {
 	s := &t.slots[slot]
 	s.Sequence++
 	s.sector = 1 - s.sector
-	if _, err := t.open(); err == nil && !t.fresh {
+	if err := t.open(); err == nil && !t.fresh {
 		_ = t.put([]int32{slot})
 	}
 	_ = t.close()
@@ -522,7 +561,7 @@ func newToken(random io.Reader) (LeaseToken, error) {
 // until their slots are used again.
 func (r *Repository) leases(rd bindb.Reader) (*leaseTable, error) {
 	read := func() (*leaseTable, error) {
-		return readLeases(r.a.opt.FS, r.leasePath(), r.info.Index, r.a.active.Epoch)
+		return readLeases(r.a.opt.FS, r.leasePath(), r.info.Index, r.a.active.Epoch, &r.leaseDisk)
 	}
 	if !r.a.opt.Own {
 		return read()

@@ -25,6 +25,8 @@ type Repository struct {
 	// purges counts the purges of this process that have begun, and those that
 	// have ended.
 	purges atomic.Uint64
+	// leaseDisk belongs to whoever writes leases; those take turns.
+	leaseDisk leaseDisk
 
 	// broken is why nothing can be said about the Repository any more.
 	broken atomic.Pointer[error]

@@ -36,6 +36,82 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// TestDeadProcess lets a process die at each operation of a claim. Another one
+// gets the Job; the lease that it was given survives a power cut, whatever the
+// first one could not make durable any more.
+func TestDeadProcess(t *testing.T) {
+	t.Parallel()
+	for n := 1; ; n++ {
+		dead := setup(t, modes[0], 1)
+		do, err := dead.ready(named("Claim"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead.close(t)
+		sim := dead.sim
+		proc := sim.Process()
+		dead.opt.FS = proc
+		if err := dead.open(); err != nil {
+			t.Fatal(err)
+		}
+		count, died := 0, false
+		var mu sync.Mutex
+		sim.Capture()
+		sim.Fail(func(op vfs.Op) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if op.Kind <= vfs.OpUnlock && !died {
+				if count++; count == n {
+					died = true
+					proc.Crash()
+				}
+			}
+			return nil
+		})
+		first := do(dead)
+		sim.Fail(nil)
+		if !died {
+			if first != nil || n < 10 {
+				t.Fatalf("at %d nobody died: %v", n, first)
+			}
+			return
+		}
+		w := dead.on(sim, dead.clock.Now())
+		w.opt.FS = sim.Process()
+		if err := w.open(); err != nil {
+			t.Fatal(err)
+		}
+		live, err := w.held()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(live) == 0 {
+			if first == nil {
+				t.Fatalf("death at %d: a lease that was given out is gone", n)
+			}
+			if err := do(w); err != nil {
+				t.Fatalf("death at %d: %v", n, err)
+			}
+			if live, err = w.held(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state := stateOf(sim)
+		for disk := range sim.CrashStates(sim.OpCount(), vfs.Policy{Random: 4, Tears: 1}) {
+			c := w.on(disk, dead.clock.Now())
+			if err := c.open(); err != nil {
+				t.Fatalf("death at %d, then %s: %v", n, disk.Origin(), err)
+			}
+			if stateOf(disk) != state {
+				t.Fatalf("death at %d, then %s: the claim is gone", n, disk.Origin())
+			}
+			if err := c.leasesAre(ack{live: live}); err != nil {
+				t.Fatalf("death at %d, then %s: %v", n, disk.Origin(), err)
+			}
+		}
+	}
+}
+
 // TestBatches cuts the power while mutations of several callers share batches.
 // Each batch is there or not; a mutation whose caller was answered is there.
 func TestBatches(t *testing.T) {

@@ -244,9 +244,9 @@ func (h *history) crashEverywhere(p vfs.Policy) {
 	switch {
 	case *wantStates >= longRun:
 	case h.files:
-		step = 16
+		step = 64
 	case h.depth > 0:
-		step = 4
+		step = 8
 	}
 	if h.files {
 		p.Recent = 4 // varying each one's creation at each operation says nothing new

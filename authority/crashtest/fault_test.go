@@ -63,11 +63,13 @@ func TestFaults(t *testing.T) {
 				b := prepared(t, m, v)
 				for j, f := range faults {
 					stride := 1
-					if *wantStates < longRun {
-						stride = 5
-						if v.files {
-							stride = 101
-						}
+					switch long := *wantStates >= longRun; {
+					case long && v.files:
+						stride = 29
+					case v.files:
+						stride = 301
+					case !long:
+						stride = 11
 					}
 					for n := (i + j) % stride; b.try(t, f, n); n += stride {
 						met.Lock()

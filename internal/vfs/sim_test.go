@@ -163,6 +163,9 @@ func TestSimShortRead(t *testing.T) {
 		if fault == io.EOF && err != io.EOF {
 			t.Errorf("the end of a file is told as %v", err)
 		}
+		if data, err := vfs.ReadFile(sim, "/f", 100); err == nil {
+			t.Errorf("a part of the file is taken for the whole: %q", data)
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ func Exists(fsys FS, name string) (bool, error) {
 }
 
 // ReadFile returns the content of a file of at most max bytes. It returns
-// ErrTooLarge for a longer one, without reading it.
+// ErrTooLarge for a longer one, without reading it, and io.ErrUnexpectedEOF when a
+// read ends before the file does.
 func ReadFile(fsys FS, name string, max int64) (data []byte, err error) {
 	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -43,7 +44,15 @@ func ReadFile(fsys FS, name string, max int64) (data []byte, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	return data[:n], nil // shorter if the file was cut meanwhile
+	if int64(n) < size { // the file was cut meanwhile, or else the read was not whole
+		if size, err = f.Size(); err != nil {
+			return nil, err
+		}
+		if int64(n) < size {
+			return nil, pathError("read", name, io.ErrUnexpectedEOF)
+		}
+	}
+	return data[:n], nil
 }
 
 // WriteFileAtomic replaces name by data: after a power cut name has its old

@@ -55,6 +55,10 @@ func (l *legacy) findLost() error {
 	if !l.salvage {
 		return nil
 	}
+	known := map[record.Identity]bool{}
+	for _, c := range l.changes {
+		known[c.id] = true
+	}
 	for i := range l.doc.Patchsets {
 		row, p := &l.doc.Patchsets[i], l.at("patchsets", i)
 		id, err := l.identity(p, "patchset_id", row.PatchsetID, record.ObjectPatchset)
@@ -64,7 +68,7 @@ func (l *legacy) findLost() error {
 		if _, ok, err := l.findSnapshot(p, "revision_snapshot_id", row.Revision); err != nil {
 			return err
 		} else if !ok {
-			l.lost[changeOf(id)] = true
+			l.lost[changeOf(id)] = known[changeOf(id)]
 		}
 	}
 	return nil

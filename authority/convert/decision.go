@@ -82,7 +82,7 @@ func (l *legacy) addDecision(index uint32, r ranked[decisionRow]) (err error) {
 	if rec.PreviousInTask, err = l.taskPolicies.join(l.taskOf(r.owner), index); err != nil {
 		return p.refuse(err)
 	}
-	l.kinds[r.owner] = &decisionKind{kind}
+	l.kinds[r.owner] = kind
 	_, err = addRecord(l, p, &rec)
 	return err
 }

@@ -36,9 +36,9 @@ type legacy struct {
 	actorAt    map[actorKey]uint32
 	lost       map[record.Identity]bool // Changes that a salvage leaves out
 
-	landed map[uint32]*landing      // by Change, the succeeded Land with the greatest ordinal
-	kinds  map[uint32]*decisionKind // by Patchset, of the latest decision
-	seen   map[string]map[string]int
+	landed map[uint32]*landing            // by Change, the succeeded Land with the greatest ordinal
+	kinds  map[uint32]record.DecisionKind // by Patchset, of the latest decision
+	seen   map[string]map[string]int      // by array, the rows with opaque identities
 	// locators are the Jobs that stand behind the CI of Patchsets.
 	locators map[uint32]record.Ref
 
@@ -57,8 +57,6 @@ type notes struct {
 	omitted  []Omission
 	warnings []string
 }
-
-type decisionKind struct{ record.DecisionKind }
 
 // ranked is a row with what orders it.
 type ranked[T any] struct {
@@ -82,12 +80,19 @@ func (p place) bad(field, format string, args ...any) error {
 	return sourcef(fmt.Sprintf("%s: %s[%d].%s", p.path, p.array, p.row, field), format, args...)
 }
 
-// refuse gives the place to an error about the row as a whole.
+// refuse gives the place to an error about the row as a whole. A failure to read
+// or write refuses nothing.
 func (p place) refuse(err error) error {
 	if err == nil || errors.Is(err, ErrSource) {
 		return err
 	}
-	return fmt.Errorf("%w: %s: %s[%d]: %w", ErrSource, p.path, p.array, p.row, err)
+	err = fmt.Errorf("%s: %s[%d]: %w", p.path, p.array, p.row, err)
+	for _, about := range []error{bindb.ErrCorrupt, bindb.ErrCapacity, bindb.ErrTooLarge, record.ErrMalformed} {
+		if errors.Is(err, about) {
+			return fmt.Errorf("%w: %w", ErrSource, err)
+		}
+	}
+	return err
 }
 
 // name is an opaque identity of the row, or its place.
@@ -105,7 +110,7 @@ func newLegacy() *legacy {
 		im:     newImage(),
 		taskAt: map[record.Identity]uint32{}, changeAt: map[record.Identity]uint32{}, patchsetAt: map[record.Identity]uint32{},
 		actorAt: map[actorKey]uint32{}, lost: map[record.Identity]bool{},
-		landed: map[uint32]*landing{}, kinds: map[uint32]*decisionKind{}, seen: map[string]map[string]int{}, locators: map[uint32]record.Ref{},
+		landed: map[uint32]*landing{}, kinds: map[uint32]record.DecisionKind{}, seen: map[string]map[string]int{}, locators: map[uint32]record.Ref{},
 		taskChanges: ordinals{file: "task_change_index.bin"}, taskAttests: ordinals{file: "task_attest_index.bin"},
 		taskWaivers: ordinals{file: "task_waiver_index.bin"}, taskSnapshots: ordinals{file: "task_snapshot_index.bin"},
 		taskPatchsets: inventories{file: "task_patchset_index.bin"}, taskReviews: inventories{file: "task_review_index.bin"},

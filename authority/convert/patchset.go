@@ -115,8 +115,8 @@ func (l *legacy) evaluation(index uint32, p place, row *patchsetRow, rec *record
 	switch {
 	case !ok:
 		return p.bad("evaluation_state", "is %s, but the Patchset has no decision", kind)
-	case latest.DecisionKind != kind:
-		return p.bad("evaluation_state", "is %s, but the latest decision is %s", kind, latest.DecisionKind)
+	case latest != kind:
+		return p.bad("evaluation_state", "is %s, but the latest decision is %s", kind, latest)
 	}
 	return nil
 }

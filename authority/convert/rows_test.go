@@ -3,6 +3,7 @@ package convert_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -345,6 +346,13 @@ func TestSalvage(t *testing.T) {
 			t.Errorf("%s: error %v", path, err)
 		}
 	}
+	r = newRows(t)
+	r.set("patchsets[1].revision_snapshot_id", "SNP-00000000000F")
+	r.set("patchsets[1].patchset_id", "RT-0002/C-09/P-01")
+	r.set("patchsets[1].change_id", nil)
+	if _, _, err := r.convert(salvage); err == nil || !strings.Contains(err.Error(), "patchsets[1].patchset_id is T-0002/C-09/P-01, whose Change no row of changes has") {
+		t.Errorf("error %v", err)
+	}
 	sound, rep, err := newRows(t).convert(salvage)
 	if err != nil || len(rep.Omitted) != 0 || len(records[record.Patchset](t, sound)) != 3 {
 		t.Errorf("a sound source: %v, omitted %+v", err, rep.Omitted)
@@ -496,5 +504,25 @@ func TestProgress(t *testing.T) {
 	}
 	if want := 2 * rep.Inventory.Bytes; most.Load() != want || of.Load() != want {
 		t.Errorf("read %d of %d bytes, want %d", most.Load(), of.Load(), want)
+	}
+}
+
+// TestFailureToReadRefusesNothing lets content of the target fail to be read back,
+// which says nothing about the rows.
+func TestFailureToReadRefusesNothing(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"tree_entry.bin", "line.bin", "snapshot.bin", "plan_item.bin", "blob.bin"} {
+		sim := vfs.NewSim()
+		newRows(t).write(sim, "/source")
+		sim.Fail(func(op vfs.Op) error {
+			if op.Kind == vfs.OpRead && strings.HasPrefix(op.Path, "/data/") && filepath.Base(op.Path) == file {
+				return io.ErrUnexpectedEOF
+			}
+			return nil
+		})
+		_, err := convert.Convert(t.Context(), convert.Options{From: convert.FromLegacyRows, Source: "/source", FS: sim}, target(sim))
+		if !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, convert.ErrSource) {
+			t.Errorf("%s: error %v", file, err)
+		}
 	}
 }

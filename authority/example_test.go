@@ -228,3 +228,73 @@ func ExampleRestore() {
 	// generation 2 epoch 2
 	// true
 }
+
+// A task takes an item of a plan up. The binding means something as long as the
+// latest revision has an item of exactly that name.
+func ExampleTx_BindTask() {
+	dir, err := os.MkdirTemp("", "authority")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	a, err := authority.Create(ctx, authority.Options{Dir: dir}, "widgets", authority.DefaultFlags)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	r, err := a.Repository(ctx, authority.FirstRepository)
+	if err != nil {
+		log.Fatal(err)
+	}
+	show := func(tx *authority.Tx, task uint32) error {
+		t, err := tx.Task(task)
+		if err != nil {
+			return err
+		}
+		b, err := tx.Binding(&t)
+		if err == nil {
+			fmt.Printf("%s takes up %s of %s: %t\n", t.ID, b.Item.Ref, b.Plan.ID, b.Taskable)
+		}
+		return err
+	}
+	err = r.Update(ctx, func(tx *authority.Tx) error {
+		items := []authority.ItemSpec{{Ref: "blue", Text: "Paint the widgets blue"}}
+		plan, err := tx.CreatePlan("Painting", authority.RevisionSpec{Items: items})
+		if err != nil {
+			return err
+		}
+		p, err := tx.Plan(plan)
+		if err != nil {
+			return err
+		}
+		revision, err := tx.LatestRevision(&p)
+		if err != nil {
+			return err
+		}
+		item, _, err := tx.ItemByRef(&revision, "blue")
+		if err != nil {
+			return err
+		}
+		task, err := tx.OpenTask("Paint", "They are grey.")
+		if err != nil {
+			return err
+		}
+		if err := tx.BindTask(task, revision.Index, item.Index); err != nil {
+			return err
+		}
+		if err := show(tx, task); err != nil {
+			return err
+		}
+		if _, err := tx.RevisePlan(plan, authority.RevisionSpec{Items: []authority.ItemSpec{{Ref: "Blue", Text: "Paint"}}}); err != nil {
+			return err
+		}
+		return show(tx, task)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// T-0001 takes up blue of PR-0: true
+	// T-0001 takes up blue of PR-0: false
+}

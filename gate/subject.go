@@ -87,60 +87,35 @@ func byName(v *authority.View, name string, ns record.Namespace) (authority.Patc
 	if err != nil {
 		return authority.Patchset{}, usagef("give a patchset such as T-0001/C-01/P-01 or a change such as T-0001/C-01", "%v", err)
 	}
-	change, err := changeOf(v, id)
-	if err != nil {
-		return authority.Patchset{}, err
-	}
-	if id.Object == record.ObjectChange || id.Object == record.ObjectLand {
-		i, ok := change.SelectedPatchset.Index()
-		if !ok {
-			return authority.Patchset{}, fmt.Errorf("%s has no patchset: %w", change.ID, bindb.ErrNotFound)
+	switch id.Object {
+	case record.ObjectPatchset, record.ObjectReview, record.ObjectPolicyDecision:
+		found, err := v.Resolve(id.Patchset(id.PatchOrdinal))
+		if err != nil {
+			return authority.Patchset{}, err
 		}
-		p, err := v.Patchset(i)
-		return p, dangling(bindb.Changes.File(), change.Index, err)
-	}
-	list, err := v.Patchsets(change.Index)
-	if err != nil {
-		return authority.Patchset{}, err
-	}
-	for _, p := range list {
-		if p.Ordinal == id.PatchOrdinal {
-			return p, nil
+		return v.Patchset(found.Index)
+	case record.ObjectChange, record.ObjectLand:
+		found, err := v.Resolve(id.Change(id.ChangeOrdinal))
+		if err != nil {
+			return authority.Patchset{}, err
 		}
+		return selected(v, found.Index)
 	}
-	return authority.Patchset{}, fmt.Errorf("%s: %w", name, bindb.ErrNotFound)
+	return authority.Patchset{}, usagef("give a change such as T-0001/C-01 or a patchset such as T-0001/C-01/P-01", "%s names no change", id)
 }
 
-// changeOf finds the Change that an identity lies in. Without a Task it must be
-// the only one of the repository.
-func changeOf(v *authority.View, id record.Identity) (authority.Change, error) {
-	task := id.TaskIndex
-	if !id.HasTask {
-		n, err := bindb.Tasks.Count(v)
-		if err != nil {
-			return authority.Change{}, err
-		}
-		if n != 1 {
-			return authority.Change{}, usagef("say which task, as in T-0001/"+id.String(), "%s is ambiguous among %d tasks", id, n)
-		}
-		task = 0
-	}
-	if id.Object == record.ObjectTask || id.Object == record.ObjectAttestation || id.Object == record.ObjectWaiver {
-		return authority.Change{}, usagef("give a change such as T-0001/C-01 or a patchset such as T-0001/C-01/P-01", "%s names no change", id)
-	}
-	if _, err := v.Task(task); err != nil {
-		return authority.Change{}, fmt.Errorf("%s: %w", id, err)
-	}
-	list, err := v.ChangesOf(task)
+// selected is the Patchset that stands for a Change.
+func selected(v *authority.View, change uint32) (authority.Patchset, error) {
+	c, err := v.Change(change)
 	if err != nil {
-		return authority.Change{}, err
+		return authority.Patchset{}, err
 	}
-	for _, c := range list {
-		if c.Ordinal == id.ChangeOrdinal {
-			return c, nil
-		}
+	i, ok := c.SelectedPatchset.Index()
+	if !ok {
+		return authority.Patchset{}, fmt.Errorf("%s has no patchset: %w", c.ID, bindb.ErrNotFound)
 	}
-	return authority.Change{}, fmt.Errorf("%s: %w", id, bindb.ErrNotFound)
+	p, err := v.Patchset(i)
+	return p, dangling(bindb.Changes.File(), c.Index, err)
 }
 
 // subjectCommits finds the commits of a recorded Patchset.

@@ -179,12 +179,28 @@ func publish(ctx context.Context, o Options, p Publication, build func(*Generati
 	}
 	done := Published{Installation: g.active.Installation, Generation: g.active.Generation, Epoch: g.active.Epoch}
 	// The rest is tidying up, which the next one does if this one can't.
-	_ = o.FS.Remove(filepath.Join(g.Dir(), unpublished))
-	_ = o.FS.SyncDir(g.Dir())
+	o.unmarkPublished(g.active.Generation)
 	if g.old != nil {
 		done.Old, _ = o.retire(present.Generation, p.KeepOld)
 	}
 	return done, nil
+}
+
+// markUnpublished makes the file that says that active.json may not durably name a
+// generation yet.
+func (o Options) markUnpublished(n uint64) error {
+	f, err := o.FS.OpenFile(filepath.Join(o.generation(n), unpublished), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// unmarkPublished takes that file away. Where that fails, an open confirms the
+// generation once more.
+func (o Options) unmarkPublished(n uint64) {
+	_ = o.FS.Remove(filepath.Join(o.generation(n), unpublished))
+	_ = o.FS.SyncDir(o.generation(n))
 }
 
 // Dir is the directory of the generation.
@@ -239,11 +255,7 @@ func (g *Generation) make(ctx context.Context, p Publication, build func(*Genera
 	if err := fsys.Mkdir(g.Dir(), 0o700); err != nil {
 		return err
 	}
-	f, err := fsys.OpenFile(filepath.Join(g.Dir(), unpublished), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
+	if err := g.opt.markUnpublished(g.active.Generation); err != nil {
 		return err
 	}
 	for _, dir := range []string{g.Dir(), filepath.Dir(g.Dir())} {

@@ -183,6 +183,9 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 			return err
 		}
 	}
+	if err := o.markUnpublished(a.Generation); err != nil {
+		return err
+	}
 	names := append(append([]string(nil), record.ReservedRepositories[:]...), name)
 	errs := make([]error, len(names)+1)
 	var wg sync.WaitGroup
@@ -216,7 +219,11 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 			return err
 		}
 	}
-	return o.writeActive(a)
+	if err := o.writeActive(a); err != nil {
+		return err
+	}
+	o.unmarkPublished(a.Generation)
+	return nil
 }
 
 // lockLifecycle takes the lock under which active.json is written.

@@ -17,13 +17,14 @@ func BuildU32Time(ctx context.Context, fsys vfs.FS, dir string, r roots) (*Repor
 }
 
 // WidenU32Time does the same without validating the target.
-func WidenU32Time(ctx context.Context, fsys vfs.FS, dir string, r roots) (Inventory, error) {
+func WidenU32Time(ctx context.Context, fsys vfs.FS, dir string, r roots) error {
 	u := newU32Time(fsys, dir, r)
 	listed, files, err := u.begin(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return u.freeze(ctx, listed, files, func(context.Context) error { return nil })
+	_, err = u.freeze(ctx, listed, files, func(context.Context) error { return nil })
+	return err
 }
 
 func newU32Time(fsys vfs.FS, dir string, r roots) *u32Time {

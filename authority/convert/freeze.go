@@ -250,7 +250,7 @@ func (c *copying) compare(ctx context.Context, s *source, read *counter) (err er
 // inventory is sorted, and complete when files is what list gave. Copies are
 // durable when freeze returns; between the passes and beside the second one runs
 // check, which sees all copies.
-func (s *source) freeze(ctx context.Context, listed []sourceFile, files []*copying, check func(context.Context) error) (Inventory, error) {
+func (s *source) freeze(ctx context.Context, listed []sourceFile, files []*copying, check func(context.Context) error) (inventory, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	read := &counter{fn: s.progress}
@@ -286,9 +286,9 @@ func (s *source) freeze(ctx context.Context, listed []sourceFile, files []*copyi
 	if err := errors.Join(err, syncs.wait()); err != nil {
 		return nil, err
 	}
-	var inv Inventory
+	var inv inventory
 	for _, c := range files {
-		inv = append(inv, Entry{c.file.path, c.file.size, c.sum})
+		inv = append(inv, inventoried{c.file.path, c.file.size, c.sum})
 	}
 	inv.sort()
 	return inv, nil

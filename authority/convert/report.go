@@ -30,11 +30,11 @@ type Report struct {
 	Warnings []string `json:"warnings"`
 }
 
-// InventoryReport sums up an Inventory.
+// InventoryReport sums up the files of a source.
 type InventoryReport struct {
 	Files  int    `json:"files"`
 	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"` // Inventory.Digest
+	SHA256 string `json:"sha256"` // of a line for each file: its sum, length and path
 }
 
 // FamilyCount is how many records a family has, or how many bytes behind the
@@ -76,8 +76,8 @@ func newReport(from, dir string) *Report {
 	}
 }
 
-func (r *Report) inventory(inv Inventory) {
-	r.Inventory = InventoryReport{len(inv), inv.Bytes(), inv.Digest()}
+func (r *Report) read(inv inventory) {
+	r.Inventory = InventoryReport{len(inv), inv.bytes(), inv.digest()}
 }
 
 func (r *Report) warn(format string, args ...any) {

@@ -95,7 +95,7 @@ func (r *legacyRows) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.rep.inventory(inv)
+	r.rep.read(inv)
 	for i, p := range r.parts() {
 		synthesised := p.missing(sizes(listed))
 		r.rep.Repositories[i].Synthesised = append(r.rep.Repositories[i].Synthesised, synthesised...)

@@ -40,7 +40,7 @@ func (u *u32Time) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	u.rep.inventory(inv)
+	u.rep.read(inv)
 	u.synthesised(listed)
 	return nil
 }

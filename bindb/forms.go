@@ -369,6 +369,9 @@ func (p *formPlan) readRollbackJournal(name string) error {
 			if off > ff.length || int64(len(b)) > ff.length-off {
 				return malformed(n, "has %d bytes of %s at %d, outside of the %d that it had", len(b), path, off, ff.length)
 			}
+			if head := min(int64(len(b)), HeaderSize-off); head > 0 && !bytes.Equal(b[:head], header[off:off+head]) {
+				return malformed(n, "would give %s another header", path)
+			}
 			ff.images = append(ff.images, formImage{off, b})
 		default:
 			return malformed(n, "begins with %.60q, want \"file\" or \"before\"", part[0])

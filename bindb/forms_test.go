@@ -360,6 +360,8 @@ func malformedJournals(cases map[string]formCase) map[string]formCase {
 		"no bytes":                  "file\t1\t44\tline.bin\nbefore\t4\t\tline.bin\n",
 		"bytes behind the end":      "file\t1\t44\tline.bin\nbefore\t43\t0000\tline.bin\n",
 		"bytes far behind the end":  "file\t1\t44\tline.bin\nbefore\t9223372036854775807\t00\tline.bin\n",
+		"another header":            "file\t1\t44\tline.bin\nbefore\t0\t02000000ff\tline.bin\n",
+		"a part of another header":  "file\t1\t44\tline.bin\nbefore\t3\t01\tline.bin\n",
 		"a bad offset":              "file\t1\t44\tline.bin\nbefore\tx\t00\tline.bin\n",
 	} {
 		cases["rollback journal with "+name] = formCase{fn: func(d disk) {

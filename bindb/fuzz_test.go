@@ -2,10 +2,13 @@ package bindb
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/writ-authority/writ/bindb/record"
@@ -121,6 +124,92 @@ func FuzzReadMark(f *testing.F) {
 			if _, err := fam.count(m.Lengths[fam.file]); err != nil {
 				t.Errorf("a mark was accepted that gives %s the length %d", fam.file, m.Lengths[fam.file])
 			}
+		}
+	})
+}
+
+func FuzzDecodeSums(f *testing.F) {
+	r := newRoot(Config{Dir: "/4", Kind: record.RootAuthority, Label: "4", Runtime: "/", Identity: [32]byte{1}})
+	s := r.emptySums()
+	s.batch = 9
+	s.files[mustFamily("task.bin").no] = fileSums{5000, []uint32{1, 2}}
+	whole := s.encode(r)
+	f.Add(whole)
+	f.Add(whole[:len(whole)-1])
+	f.Add((&sums{batch: 1}).encode(r))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := decodeSums(r, b)
+		if s == nil {
+			return
+		}
+		for no, known := range s.files {
+			if int64(len(known.pages)) != pagesOf(known.length) || known.length != 0 && families[no].root != r.Kind {
+				t.Errorf("%s has %d sums for %d bytes", families[no].file, len(known.pages), known.length)
+			}
+		}
+		if again := decodeSums(r, s.encode(r)); !reflect.DeepEqual(again, s) {
+			t.Errorf("encoded again the sums are others:\n%v\n%v", again, s)
+		}
+	})
+}
+
+// A rollback journal of any content is carried out as a whole or refused as a
+// whole, and never reaches outside of the files that the root declares.
+func FuzzRollbackJournal(f *testing.F) {
+	const first = rollbackHeader + "\n"
+	f.Add([]byte(first + "file\t1\t44\tline.bin\nbefore\t4\t0102\tline.bin\n"))
+	f.Add([]byte(first + "file\t0\t0\tworker_ready.idx\nfile\t1\t4\tline.bin\n"))
+	f.Add([]byte(first + "file\t1\t4\t../line.bin\n"))
+	f.Add([]byte(first + "file\t1\t9223372036854775807\tline_name_payload.bin\n"))
+	f.Add([]byte(first + "file\t1\t4\tline"))
+	f.Add([]byte("\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		sim := vfs.NewSim()
+		cfg := Config{FS: sim, Dir: "/4", Kind: record.RootAuthority, Label: "4", Runtime: "/runtime"}
+		if err := Create(cfg); err != nil {
+			t.Fatal(err)
+		}
+		const name = "server-land.write.journal"
+		for file, content := range map[string][]byte{
+			"/4/line.bin": append(bytes.Clone(header[:]), make([]byte, 80)...), "/4/" + name: b, "/line.bin": {1, 2, 3},
+		} {
+			if err := vfs.WriteFileAtomic(sim, file, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := sim.OpCount()
+		r := newRoot(cfg)
+		found, err := r.recoverForms(context.Background(), []string{name})
+		switch {
+		case err != nil:
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("the journal is refused with %v", err)
+			}
+			for _, op := range sim.Ops()[before:] {
+				if op.Kind == vfs.OpWrite || op.Kind == vfs.OpTruncate || op.Kind == vfs.OpRemove {
+					t.Fatalf("the journal is refused, but %v", op)
+				}
+			}
+		case !found:
+			t.Fatal("the journal was not seen")
+		default:
+			for _, op := range sim.Ops()[before:] {
+				if (op.Kind == vfs.OpWrite || op.Kind == vfs.OpTruncate) && filepath.Dir(op.Path) != "/4" {
+					t.Fatalf("the recovery reaches out: %v", op)
+				}
+			}
+			if there, err := vfs.Exists(sim, "/4/"+name); there || err != nil {
+				t.Fatalf("the journal is still there: %v", err)
+			}
+			for _, fam := range families {
+				info, err := sim.Lstat("/4/" + fam.file)
+				if fam.root == r.Kind && (err != nil || info.Size < HeaderSize) {
+					t.Fatalf("%s has gone or lost its header: %v", fam.file, err)
+				}
+			}
+		}
+		if err := r.closeFiles(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestEveryVerb cuts the power at every operation of every verb.
@@ -35,7 +36,7 @@ func TestEveryVerb(t *testing.T) {
 }
 
 // TestRandomSequences does the same with random sequences of verbs, until as many
-// states were recovered as were asked for.
+// states were recovered as were asked for, or the test's time is nearly up.
 func TestRandomSequences(t *testing.T) {
 	t.Parallel()
 	var next atomic.Uint64
@@ -44,6 +45,10 @@ func TestRandomSequences(t *testing.T) {
 		t.Run(fmt.Sprint("worker ", worker), func(t *testing.T) {
 			t.Parallel()
 			for tally.states.Load() < *wantStates {
+				if end, ok := t.Deadline(); ok && time.Until(end) < time.Minute {
+					t.Logf("time is up at sequence %d", next.Load())
+					return
+				}
 				sequence(t, next.Add(1)-1)
 			}
 		})

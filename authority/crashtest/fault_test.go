@@ -213,8 +213,8 @@ func (b *bench) try(t *testing.T, f fault, n int) bool {
 // single reports whether the verb is one transaction of one Repository, of which
 // the process itself knows what became of it.
 func (b *bench) single() bool {
-	return b.verb.stage != nil || !slices.Contains(
-		[]string{"AddRepository", "Backup", "Restore", "Reopen", "Purge", "Retire", "Reactivate", "SetPolicyFlags", "SetNamespace", "Work on gears"},
+	return b.verb.name != "ClaimNext" && b.verb.stage != nil || !slices.Contains(
+		[]string{"AddRepository", "Backup", "Restore", "Compact", "Reopen", "ExpireLeases", "Purge", "Retire", "Reactivate", "SetPolicyFlags", "SetNamespace", "Work on gears"},
 		b.verb.name)
 }
 

@@ -252,6 +252,19 @@ func claim(w *world) error {
 	return err
 }
 
+func claimNext(w *world) error {
+	c, ok, err := w.a.ClaimNext(context.Background(), authority.ClaimFilter{
+		Repositories: []uint32{authority.FirstRepository}, Request: authority.RequestID{byte(w.next()), 1},
+	})
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: nothing is ready", authority.ErrState)
+	}
+	if err == nil {
+		w.leases[c.Lease.Job] = c.Lease
+	}
+	return err
+}
+
 func beginLand(w *world, tx *authority.Tx, p uint32) error {
 	ps, err := tx.Patchset(p)
 	if err != nil {
@@ -395,6 +408,14 @@ var verbs = append(tableVerbs(), []verb{
 		}
 		return err
 	}),
+	{name: "ExpireLeases", after: []string{"Claim", "Wait"}, do: func(w *world) error {
+		_, err := w.a.ExpireLeases(context.Background())
+		return err
+	}},
+	{name: "ClaimNext", after: []string{"EnqueueCI"}, stage: func(w *world) (func(*world) error, error) {
+		_, err := w.a.ExpireLeases(context.Background()) // which it would do in a batch of its own
+		return claimNext, err
+	}},
 	onPatchset("BeginLand", []string{"Publish", "Decide"}, beginLand),
 	inTx("FinishLand", []string{"BeginLand"}, endLand(func(tx *authority.Tx, l *authority.Land) error {
 		p, err := tx.Patchset(l.Patchset)
@@ -465,6 +486,13 @@ var verbs = append(tableVerbs(), []verb{
 		return err
 	}},
 	{name: "Restore", after: []string{"Backup", "OpenTask"}, files: true, do: restore},
+	{name: "Compact", after: []string{"OpenTask"}, files: true, do: func(w *world) error {
+		if err := w.a.Close(); err != nil {
+			return err
+		}
+		_, err := authority.Compact(context.Background(), w.opt, authority.CompactOptions{KeepOld: w.next()%2 == 0})
+		return errors.Join(err, w.open())
+	}},
 	{name: "Reopen", do: func(w *world) error {
 		if err := w.a.Close(); err != nil {
 			return err
@@ -513,9 +541,6 @@ func named(name string) verb {
 
 // ready does what must be done before a verb can succeed, and returns the verb.
 func (w *world) ready(v verb) (do func(w *world) error, err error) {
-	if v.stage != nil {
-		return v.stage(w)
-	}
 	done := map[string]bool{}
 	var need func(name string) error
 	need = func(name string) error {
@@ -538,13 +563,16 @@ func (w *world) ready(v verb) (do func(w *world) error, err error) {
 			return nil, err
 		}
 	}
+	if v.stage != nil {
+		return v.stage(w)
+	}
 	return v.do, nil
 }
 
 // refused reports whether a verb says that it has changed nothing.
 func refused(err error) bool {
 	for _, is := range []error{
-		authority.ErrState, authority.ErrLeaseHeld, authority.ErrLeaseLost, bindb.ErrCapacity, bindb.ErrInvalid, bindb.ErrNotFound,
+		authority.ErrState, authority.ErrNotActive, authority.ErrLeaseHeld, authority.ErrLeaseLost, bindb.ErrCapacity, bindb.ErrInvalid, bindb.ErrNotFound,
 	} {
 		if errors.Is(err, is) {
 			return true

@@ -298,3 +298,45 @@ func ExampleTx_BindTask() {
 	// T-0001 takes up blue of PR-0: true
 	// T-0001 takes up blue of PR-0: false
 }
+
+// A worker takes what is next, says that it is alive and reports. The id makes a
+// claim that is sent again get the same job.
+func ExampleAuthority_ClaimNext() {
+	dir, err := os.MkdirTemp("", "writ")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	a, err := authority.Create(ctx, authority.Options{Dir: dir, Own: true}, "widgets", authority.DefaultFlags)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	repo, err := a.Repository(ctx, authority.FirstRepository)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, _, err := repo.EnqueueJob(ctx, authority.JobSpec{Kind: record.JobKindContentGC}); err != nil {
+		log.Fatal(err)
+	}
+	for request := byte(1); ; request++ {
+		c, ok, err := a.ClaimNext(ctx, authority.ClaimFilter{Request: authority.RequestID{request}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if !ok {
+			break
+		}
+		l, err := c.Repository.HeartbeatJob(ctx, c.Lease)
+		if err != nil {
+			log.Fatal(err)
+		}
+		outcome, err := c.Repository.CompleteJob(ctx, l, authority.JobResult{Outcome: record.JobOutcomeCompleted})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(c.Job.Kind, outcome)
+	}
+	// Output: content.gc completed
+}

@@ -664,3 +664,52 @@ func TestTokensDoNotShowThemselves(t *testing.T) {
 		}
 	}
 }
+
+// TestPurgedRepositoryHasNoQueue: a purge tombstones the Jobs, and nothing of them is
+// handed out, listed or counted.
+func TestPurgedRepositoryHasNoQueue(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b := authoritytest.Setup(t)
+	second := twoRepositories(b)
+	p := b.Publish()
+	l := claim(b, enqueue(b, p.Patchset))
+	if got := jobCount(b); got != 1 {
+		t.Fatalf("%d jobs", got)
+	}
+	if _, err := b.Authority.Retire(ctx, 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Repo.CompleteJob(ctx, l, authority.JobResult{Outcome: record.JobOutcomeSkipped}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Authority.Purge(ctx, 4, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.Repo.EnqueueJob(ctx, authority.JobSpec{Kind: record.JobKindContentGC}); !errors.Is(err, authority.ErrNotActive) {
+		t.Errorf("enqueue: %v", err)
+	}
+	if _, err := b.Repo.ClaimJob(ctx, l.Job, authority.RequestID{}); !errors.Is(err, authority.ErrNotActive) {
+		t.Errorf("claim: %v", err)
+	}
+	want := gc(b, second, record.JobKindContentGC, 0)
+	for _, want := range []string{want, ""} {
+		if got := next(t, b.Authority, authority.ClaimFilter{}); got != want {
+			t.Errorf("next is %q, want %q", got, want)
+		}
+	}
+	if n, err := b.Authority.ExpireLeases(ctx); n != 0 || err != nil {
+		t.Errorf("%d leases have expired: %v", n, err)
+	}
+	b.View(func(v *authority.View) error {
+		list, err := v.Jobs(authority.JobFilter{})
+		if err != nil || len(list) != 0 {
+			t.Errorf("the list has %+v: %v", list, err)
+		}
+		s, err := v.QueueStats(clockNow(b))
+		if s != (authority.QueueStats{}) {
+			t.Errorf("stats %+v", s)
+		}
+		return err
+	})
+}

@@ -60,3 +60,14 @@ func ReadAll(rd Reader, file string) error {
 	}
 	return rd.readAt(f, make([]byte, n-HeaderSize), HeaderSize)
 }
+
+// QueueOf is the queue of n ready Jobs as n batches make it.
+func QueueOf(n uint32, kind record.JobKind) any {
+	q := newJobQueue()
+	for i := range n {
+		q = q.after([]jobChange{{job: i, now: jobFacts{
+			state: record.JobStateQueued, kind: kind, patchset: record.RefTo(i), available: record.Seconds(1_700_000_000 + i/100),
+		}}})
+	}
+	return q
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -306,5 +307,25 @@ func TestQueueStopsWhenAsked(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestQueueMemory: a job that waits costs little. It does not run beside other
+// tests, whose memory would be counted too.
+func TestQueueMemory(t *testing.T) {
+	const n = 100_000
+	for kind, most := range map[record.JobKind]uint64{record.JobKindRepoCI: 32, record.JobKindPatchsetCI: 52} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		q := bindb.QueueOf(n, kind)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if got := (after.HeapAlloc - before.HeapAlloc) / n; got > most {
+			t.Errorf("a queued %s job takes %d bytes, more than %d", kind, got, most)
+		} else {
+			t.Logf("a queued %s job takes %d bytes", kind, got)
+		}
+		runtime.KeepAlive(q)
 	}
 }

@@ -15,6 +15,9 @@
 //     it exists.
 //   - A lease is handed out only after the running Job and the lease entry are
 //     durable. A holder is refused once its lease has expired or was superseded.
+//     A claim that is sent again with the same request id gets the same lease.
+//   - The next Job to claim is the first in the order of (available at, Repository,
+//     Job) over all Repositories that are served, however many are queued or ended.
 //   - Evidence of a Job reaches its Patchset before the Job's success marker,
 //     and only while that Job is the selected one.
 //   - Evaluate is a pure function of what is recorded, so that every decision can

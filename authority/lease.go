@@ -123,7 +123,7 @@ type leaseTable struct {
 	slots []leaseSlot
 	room  int                 // slots that the file has room for
 	jobs  map[uint32]int32    // slot of each lease
-	asked map[RequestID]int32 // slots by claim request
+	asked map[RequestID]int32 // how many slots have a claim request
 	idle  []int32             // slots without a lease
 	due   []int32             // slots with one, a heap by expiry
 	// latest is the greatest heartbeat seen: a clock behind it was set back.
@@ -239,7 +239,7 @@ func (t *leaseTable) hold(slot int32, e record.LeaseEntry) {
 	t.jobs[e.Job] = slot
 	t.latest = max(t.latest, e.HeartbeatAt)
 	if e.Request != (RequestID{}) {
-		t.asked[e.Request] = slot
+		t.asked[e.Request]++
 	}
 	if s.at < 0 {
 		heap.Push((*leaseHeap)(t), slot)
@@ -258,10 +258,14 @@ func (t *leaseTable) release(slot int32) {
 	t.idle = append(t.idle, slot)
 }
 
-// forget takes the request of a slot out of the table.
+// forget takes the request of a slot in use out of the table.
 func (t *leaseTable) forget(slot int32) {
-	if r := t.slots[slot].Request; t.asked[r] == slot {
-		delete(t.asked, r)
+	s := &t.slots[slot]
+	if s.at < 0 {
+		return
+	}
+	if t.asked[s.Request]--; t.asked[s.Request] <= 0 {
+		delete(t.asked, s.Request)
 	}
 }
 
@@ -343,15 +347,20 @@ func (t *leaseTable) entry(job uint32) record.LeaseEntry {
 	return record.LeaseEntry{}
 }
 
-// requested returns the entry of a claim request.
-func (t *leaseTable) requested(request RequestID) (record.LeaseEntry, bool) {
+// requested returns the entries of a claim request. There are several where leases
+// that have ended still stand in the file. A new request costs no look at the slots.
+func (t *leaseTable) requested(request RequestID) (list []record.LeaseEntry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	slot, ok := t.asked[request]
-	if !ok {
-		return record.LeaseEntry{}, false
+	if t.asked[request] == 0 {
+		return nil
 	}
-	return t.slots[slot].LeaseEntry, true
+	for i := range t.slots {
+		if s := &t.slots[i]; s.at >= 0 && s.Request == request {
+			list = append(list, s.LeaseEntry)
+		}
+	}
+	return list
 }
 
 // write makes entries durable: one pass over the file and one sync for all of

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/writ-authority/writ/authority/authoritytest"
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/internal/vfs"
 )
 
 var errStop = errors.New("stop here")
@@ -643,5 +645,80 @@ func TestSlotsAreUsedAgain(t *testing.T) {
 	info, err := os.Stat(leaseFile(b))
 	if err != nil || info.Size() != (1+2*32)*512 {
 		t.Errorf("the lease file has %d bytes, want room for 32 leases: %v", info.Size(), err)
+	}
+}
+
+// TestLeaseSyncFails: a claim whose lease could not be made durable has not happened.
+// The file of leases begins anew with the next one, and keeps the leases that count.
+func TestLeaseSyncFails(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprint("own=", own), func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			fs, clock := vfs.NewSim(), authoritytest.NewClock()
+			o := authority.Options{Dir: "/data", FS: fs, Clock: clock.Now, Random: authoritytest.NewRandom(4), Own: own}
+			open := func() *authority.Repository {
+				a, err := authority.Open(ctx, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := a.Repository(ctx, authority.FirstRepository)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			if err := createIn(o); err != nil {
+				t.Fatal(err)
+			}
+			r := open()
+			for range 2 {
+				if _, _, err := r.EnqueueJob(ctx, authority.JobSpec{Kind: record.JobKindContentGC}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first, err := r.ClaimJob(ctx, 0, authority.RequestID{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fs.Fail(func(op vfs.Op) error {
+				if op.Kind == vfs.OpSync && strings.Contains(op.Path, "/leases/") {
+					return syscall.EIO
+				}
+				return nil
+			})
+			if _, err := r.ClaimJob(ctx, 1, authority.RequestID{}); !errors.Is(err, syscall.EIO) {
+				t.Errorf("claim: %v", err)
+			}
+			if _, err := r.HeartbeatJob(ctx, first); !errors.Is(err, syscall.EIO) {
+				t.Errorf("heartbeat: %v", err)
+			}
+			fs.Fail(nil)
+			if err := r.View(ctx, func(v *authority.View) error {
+				j, err := v.Job(1)
+				if j.State != record.JobStateQueued || j.Attempts != 0 {
+					t.Errorf("the claim that failed left %+v", j)
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			clock.Advance(time.Second)
+			second, err := r.ClaimJob(ctx, 1, authority.RequestID{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fs.Capture()
+			for state := range fs.CrashStates(fs.OpCount(), vfs.Policy{}) {
+				o.FS = state
+				r := open()
+				for _, l := range []authority.Lease{first, second} {
+					if _, err := r.HeartbeatJob(ctx, l); err != nil {
+						t.Errorf("%s: job %d: %v", state.Origin(), l.Job, err)
+					}
+				}
+			}
+		})
 	}
 }

@@ -192,16 +192,18 @@ func (r *Repository) claimOf(ctx context.Context, request RequestID) (c Claimed,
 		if err != nil {
 			return err
 		}
-		e, found := t.requested(request)
-		if !found {
-			return nil
-		}
-		j, err := v.Job(e.Job)
-		if err != nil {
-			return err
-		}
-		if ok = liveFor(&e, j.Index, &j.WorkerJob, r.a.active.Epoch, r.a.opt.now()); ok {
-			c = Claimed{r, j, leaseOf(&e)}
+		for _, e := range t.requested(request) {
+			j, err := v.Job(e.Job)
+			if errors.Is(err, bindb.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if liveFor(&e, j.Index, &j.WorkerJob, r.a.active.Epoch, r.a.opt.now()) {
+				c, ok = Claimed{r, j, leaseOf(&e)}, true
+				return nil
+			}
 		}
 		return nil
 	})

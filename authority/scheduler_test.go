@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -712,4 +713,43 @@ func TestPurgedRepositoryHasNoQueue(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestRequestOfAnEndedLease: leases that have ended can stand in the file for a while,
+// and one of them may have been of the same request.
+func TestRequestOfAnEndedLease(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	b := authoritytest.Setup(t)
+	request := authority.RequestID{3}
+	for range 3 {
+		gc(b, b.Repo, record.JobKindContentGC, 0)
+	}
+	var held []authority.Lease
+	for i := range uint32(3) {
+		l, err := b.Repo.ClaimJob(ctx, i, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, l)
+	}
+	raw, err := os.ReadFile(leaseFile(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{0, 2} {
+		if _, err := b.Repo.CompleteJob(ctx, held[i], authority.JobResult{Outcome: record.JobOutcomeCompleted}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// As if the end of the leases had not reached the disk.
+	if err := os.WriteFile(leaseFile(b), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.Reopen()
+	gc(b, b.Repo, record.JobKindContentGC, 0)
+	c, ok, err := b.Authority.ClaimNext(ctx, authority.ClaimFilter{Request: request})
+	if err != nil || !ok || c.Lease != held[1] {
+		t.Errorf("the request got %+v, %t: %v; want %+v", c.Lease, ok, err, held[1])
+	}
 }

@@ -517,8 +517,8 @@ func (c *queueCache) follow(tx *Tx) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	if stamp != c.stamp {
-		c.queue = nil // another process has written
+	if stamp != c.stamp || stamp == (queueStamp{}) {
+		c.queue = nil // another process has written, or may have
 		return func() {}, nil
 	}
 	changes, err := tx.jobChanges()

@@ -329,3 +329,28 @@ func TestQueueMemory(t *testing.T) {
 		runtime.KeepAlive(q)
 	}
 }
+
+// TestQueueWithoutAJournal: where no journal stands, nothing says that another
+// process has written and stopped since the queue was asked for.
+func TestQueueWithoutAJournal(t *testing.T) {
+	t.Parallel()
+	shared(t)
+	_, cfg := simConfig(t)
+	create(t, cfg)
+	job := record.WorkerJob{Kind: record.JobKindContentGC, State: record.JobStateQueued, MaxAttempts: 1, AvailableAt: 10, CreatedAt: 10, UpdatedAt: 10}
+	add := func(r *bindb.Root) { update(t, r, func(w *writer) { appendTo(w, bindb.WorkerJobs, job) }) }
+	check := func(r *bindb.Root) {
+		t.Helper()
+		if err := r.View(context.Background(), func(rd bindb.Reader) error { return sameQueue(rd, 0) }); err != nil {
+			t.Error(err)
+		}
+	}
+	first := open(t, cfg)
+	defer closeRoot(t, first)
+	check(first)
+	second := open(t, cfg)
+	add(second)
+	closeRoot(t, second)
+	add(first)
+	check(first)
+}

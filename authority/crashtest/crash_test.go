@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,8 +41,12 @@ var (
 // again and again would say nothing new.
 var policy = vfs.Policy{Random: 8, Seed: 1, Recent: 100}
 
-// longRun is the number of states from which on a run need not be quick.
-const longRun = 100_000
+// Numbers of wanted states from which on a run need not be quick, and need not
+// end soon.
+const (
+	mediumRun = 100_000
+	longRun   = 1_000_000
+)
 
 // tally counts what has been tried by all tests of the process.
 var tally struct {
@@ -74,7 +80,9 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	fmt.Printf("crash: %d cut points, %d distinct disk states, %d of them after a second power cut, %d states after recovery, in %s\n",
 		tally.cuts.Load(), tally.states.Load(), tally.again.Load(), tally.recovered.Load(), time.Since(begin).Round(time.Second))
-	fmt.Printf("faults: %v\n", met.by)
+	for _, name := range slices.Sorted(maps.Keys(met.by)) {
+		fmt.Printf("fault: %s, %d times\n", name, met.by[name])
+	}
 	os.Exit(code)
 }
 
@@ -243,9 +251,11 @@ func (h *history) crashEverywhere(p vfs.Policy) {
 	step := 1
 	switch {
 	case *wantStates >= longRun:
-	case h.files:
+	case h.files && *wantStates < mediumRun:
 		step = 64
-	case h.depth > 0:
+	case h.files:
+		step = 16
+	case h.depth > 0 && *wantStates < mediumRun:
 		step = 8
 	}
 	if h.files {

@@ -63,12 +63,11 @@ func TestFaults(t *testing.T) {
 				b := prepared(t, m, v)
 				for j, f := range faults {
 					stride := 1
-					switch long := *wantStates >= longRun; {
-					case long && v.files:
-						stride = 29
+					switch {
+					case *wantStates >= longRun:
 					case v.files:
 						stride = 301
-					case !long:
+					case *wantStates < mediumRun:
 						stride = 11
 					}
 					for n := (i + j) % stride; b.try(t, f, n); n += stride {

@@ -252,11 +252,11 @@ func (h *history) crashEverywhere(p vfs.Policy) {
 	switch {
 	case *wantStates >= longRun:
 	case h.files && *wantStates < mediumRun:
-		step = 64
+		step = 160
 	case h.files:
 		step = 16
 	case h.depth > 0 && *wantStates < mediumRun:
-		step = 8
+		step = 16
 	}
 	if h.files {
 		p.Recent = 4 // varying each one's creation at each operation says nothing new

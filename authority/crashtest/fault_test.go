@@ -66,9 +66,9 @@ func TestFaults(t *testing.T) {
 					switch {
 					case *wantStates >= longRun:
 					case v.files:
-						stride = 301
+						stride = 499
 					case *wantStates < mediumRun:
-						stride = 11
+						stride = 17
 					}
 					for n := (i + j) % stride; b.try(t, f, n); n += stride {
 						met.Lock()

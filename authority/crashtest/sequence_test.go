@@ -22,7 +22,7 @@ func TestEveryVerb(t *testing.T) {
 				}
 				h := begin(t, v.name, w)
 				h.sample, h.files = 300, v.files
-				if v.files || i%3 > 0 && *wantStates < mediumRun {
+				if v.files || i%8 > 0 && *wantStates < mediumRun {
 					h.sample = 3000
 				}
 				if err := h.do(v.name, do); err != nil {

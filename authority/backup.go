@@ -285,7 +285,7 @@ func programVersion() string {
 
 // Verify reads a backup and checks all of it: that exactly the files of backup.json
 // are there, with their sizes and sums, and that the roots satisfy every rule of
-// the format. It writes nothing. The error is ErrNoAuthority when dir is no
+// the format. It writes nothing. The error is ErrNoBackup when dir is no
 // backup, ErrNewerFormat, or bindb.ErrCorrupt with what was found first.
 func Verify(ctx context.Context, o Options, dir string, progress func(done, total int64)) (Manifest, error) {
 	o = o.withDefaults()
@@ -331,7 +331,7 @@ func missingIsCorrupt(err error) error {
 func readManifest(fsys vfs.FS, dir string) (m Manifest, err error) {
 	info, err := fsys.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, fmt.Errorf("%w: %w", ErrNoAuthority, err)
+		return m, fmt.Errorf("%w: there is no such directory", ErrNoBackup)
 	}
 	if err != nil {
 		return m, err
@@ -341,7 +341,7 @@ func readManifest(fsys vfs.FS, dir string) (m Manifest, err error) {
 	}
 	raw, err := vfs.ReadFile(fsys, filepath.Join(dir, backupFile), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, fmt.Errorf("%w: expected %s in it", ErrNoAuthority, backupFile)
+		return m, fmt.Errorf("%w: expected %s in it", ErrNoBackup, backupFile)
 	}
 	if err != nil {
 		return m, err

@@ -337,12 +337,12 @@ func TestVerifyFindsDamage(t *testing.T) {
 		{"a link", func(dir string) error {
 			return errors.Join(os.Rename(filepath.Join(dir, task), dir+".moved"), os.Symlink(dir+".moved", filepath.Join(dir, task)))
 		}, vfs.ErrSymlink, ""},
-		{"no manifest", func(dir string) error { return os.Remove(filepath.Join(dir, "backup.json")) }, authority.ErrNoAuthority, "backup.json"},
+		{"no manifest", func(dir string) error { return os.Remove(filepath.Join(dir, "backup.json")) }, authority.ErrNoBackup, "backup.json"},
 		{"no JSON", func(dir string) error { return os.WriteFile(filepath.Join(dir, "backup.json"), []byte("{"), 0o600) }, bindb.ErrCorrupt, ""},
 		{"another epoch", manifest(func(m map[string]any) { m["epoch"] = 7 }), bindb.ErrCorrupt, "digest"},
 		{"a newer form", manifest(func(m map[string]any) { m["schema"] = "writ.backup.v2" }), authority.ErrNewerFormat, ""},
 		{"no directory", func(dir string) error { return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)) }, authority.ErrUnsuitable, ""},
-		{"nothing", os.RemoveAll, authority.ErrNoAuthority, ""},
+		{"nothing", os.RemoveAll, authority.ErrNoBackup, ""},
 	}
 	fresh := authority.Options{Dir: filepath.Join(t.TempDir(), "fresh")}
 	for i, c := range cases {

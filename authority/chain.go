@@ -72,7 +72,7 @@ type payload interface{ Encode() ([]byte, error) }
 func addPayload(tx *Tx, file bindb.Payload, p payload) (uint64, uint16, error) {
 	b, err := p.Encode()
 	if err != nil {
-		return 0, 0, fmt.Errorf("%w: %w", bindb.ErrInvalid, err)
+		return 0, 0, bindb.Invalid(err)
 	}
 	if len(b) > math.MaxUint16 {
 		return 0, 0, fmt.Errorf("%s: %w: %d bytes, at most %d fit", file.File(), bindb.ErrInvalid, len(b), math.MaxUint16)

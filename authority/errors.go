@@ -20,6 +20,9 @@ var (
 	// written. Nothing in it is touched.
 	ErrNewerFormat = errors.New("written by a newer version")
 
+	// ErrNoBackup is returned for a directory that is no backup.
+	ErrNoBackup = errors.New("no backup here")
+
 	// ErrUnsuitable is returned for a data directory that is a symbolic link or
 	// lies on a network file system.
 	ErrUnsuitable = errors.New("unsuitable data directory")

@@ -21,7 +21,7 @@ type Found struct {
 func (v *View) Find(text string) (Found, error) {
 	id, err := record.ParseIdentity(text, v.repo.namespace())
 	if err != nil {
-		return Found{}, fmt.Errorf("%w: %w", bindb.ErrInvalid, err)
+		return Found{}, bindb.Invalid(err)
 	}
 	return v.Resolve(id)
 }
@@ -34,10 +34,14 @@ func (v *View) Resolve(id record.Identity) (Found, error) {
 	switch id.Object {
 	case record.ObjectPlan:
 		index = id.Index
-		_, err = v.Plan(index)
+		if err = named(v, bindb.Plans, index); err == nil {
+			_, err = v.Plan(index)
+		}
 	case record.ObjectPlanRevision:
 		index = id.Index
-		_, err = v.PlanRevision(index)
+		if err = named(v, bindb.PlanRevisions, index); err == nil {
+			_, err = v.PlanRevision(index)
+		}
 	case record.ObjectJob:
 		index = id.Index
 		if id.Repository != v.repo.info.Index {
@@ -65,6 +69,16 @@ func (v *View) Resolve(id record.Identity) (Found, error) {
 	return Found{id, index}, nil
 }
 
+// named tells an index that a person got wrong, which is bindb.ErrNotFound alone,
+// from one that a record got wrong, which is bindb.ErrNoRecord.
+func named[T any, P record.Codec[T]](r bindb.Reader, t bindb.Table[T, P], index uint32) error {
+	n, err := t.Count(r)
+	if err == nil && index >= n {
+		err = bindb.ErrNotFound
+	}
+	return err
+}
+
 // complete finds the Task of a short form: the only one with such a Change.
 func (v *View) complete(id record.Identity) (record.Identity, error) {
 	short := id
@@ -90,6 +104,9 @@ func (v *View) complete(id record.Identity) (record.Identity, error) {
 
 // inTask follows an identity from its Task down.
 func (v *View) inTask(id record.Identity) (uint32, error) {
+	if err := named(v, bindb.Tasks, id.TaskIndex); err != nil {
+		return 0, err
+	}
 	if _, err := v.Task(id.TaskIndex); err != nil || id.Object == record.ObjectTask {
 		return id.TaskIndex, err
 	}

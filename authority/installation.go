@@ -141,14 +141,22 @@ func (o Options) config(a active, kind record.Root, label string) bindb.Config {
 // making it, and bindb.ErrCorrupt when active.json is missing but there are
 // records that it must have named: those are left alone.
 func Create(ctx context.Context, o Options, name string, flags record.PolicyFlags) (*Authority, error) {
+	return CreateNamespaced(ctx, o, name, record.Namespace{}, flags)
+}
+
+// CreateNamespaced is Create with a namespace for the Repository.
+func CreateNamespaced(ctx context.Context, o Options, name string, ns record.Namespace, flags record.PolicyFlags) (*Authority, error) {
 	o = o.withDefaults()
-	if err := create(ctx, o, name, flags); err != nil {
+	if err := create(ctx, o, name, ns, flags); err != nil {
 		return nil, fmt.Errorf("create the authority in %s: %w", o.Dir, err)
 	}
 	return Open(ctx, o)
 }
 
-func create(ctx context.Context, o Options, name string, flags record.PolicyFlags) error {
+func create(ctx context.Context, o Options, name string, ns record.Namespace, flags record.PolicyFlags) error {
+	if err := validNamespace(ns); err != nil {
+		return err
+	}
 	if err := suitable(o); err != nil {
 		return err
 	}
@@ -197,11 +205,11 @@ func create(ctx context.Context, o Options, name string, flags record.PolicyFlag
 	wg.Go(func() {
 		errs[len(names)] = bindb.CreateWith(ctx, o.config(a, record.RootRegistry, "registry"), func(tx *bindb.Tx) error {
 			for i, n := range names {
-				f := record.DefaultPolicyFlags
+				in, f := record.Namespace{}, record.DefaultPolicyFlags
 				if i >= FirstRepository {
-					f = flags
+					in, f = ns, flags
 				}
-				if _, err := appendRepository(tx, n, record.Namespace{}, f, o.now()); err != nil {
+				if _, err := appendRepository(tx, n, in, f, o.now()); err != nil {
 					return err
 				}
 			}

@@ -18,6 +18,9 @@ type Job struct {
 
 // Job reads one live Worker Job.
 func (v *View) Job(index uint32) (Job, error) {
+	if err := named(v, bindb.WorkerJobs, index); err != nil {
+		return Job{}, fmt.Errorf("job %d/%d: %w", v.repo.info.Index, index, err)
+	}
 	rec, err := bindb.WorkerJobs.Get(v, index)
 	if err == nil && rec.Meta.Tombstoned() {
 		err = fmt.Errorf("job %d: %w: it was removed", index, bindb.ErrNotFound)
@@ -37,6 +40,9 @@ func (v *View) SelectedJob(p *Patchset) (*Job, error) {
 		return nil, nil
 	}
 	j, err := v.Job(i)
+	if errors.Is(err, bindb.ErrNotFound) {
+		err = &bindb.RecordError{File: bindb.Patchsets.File(), Index: p.Index, Err: err}
+	}
 	return &j, err
 }
 

@@ -75,7 +75,7 @@ func (tx *Tx) LinkSnapshot(s LinkSpec) (index uint32, err error) {
 	}
 	if s.AuthorMode != "" {
 		if _, err := record.ParseAuthorMode(s.AuthorMode); err != nil {
-			return 0, fmt.Errorf("link: %w: %w", bindb.ErrInvalid, err)
+			return 0, fmt.Errorf("link: %w", bindb.Invalid(err))
 		}
 	}
 	if index, err = bindb.SnapshotLinks.Count(tx); err != nil {

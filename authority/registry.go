@@ -100,6 +100,9 @@ func (a *Authority) RepositoryByNamespace(ctx context.Context, ns record.Namespa
 }
 
 func repositoryInfo(r bindb.Reader, index uint32) (RepositoryInfo, error) {
+	if err := named(r, bindb.Repositories, index); err != nil {
+		return RepositoryInfo{}, fmt.Errorf("repository %d: %w", index, err)
+	}
 	rec, err := bindb.Repositories.Get(r, index)
 	if err != nil {
 		return RepositoryInfo{}, err

@@ -13,6 +13,11 @@ var (
 	// ErrNotFound is returned for an identity that names no record.
 	ErrNotFound = errors.New("not found")
 
+	// ErrNoRecord is returned by Get for an index that a table does not reach. It
+	// is an ErrNotFound for whoever names an index; an index that another record
+	// gave is a broken reference.
+	ErrNoRecord = fmt.Errorf("%w", ErrNotFound)
+
 	// ErrInvalid is returned when a mutation violates a rule of the format.
 	// Nothing was changed.
 	ErrInvalid = errors.New("invalid")
@@ -59,6 +64,14 @@ func (e *RecordError) Error() string {
 }
 
 func (e *RecordError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
+
+// Invalid makes err an ErrInvalid without another word.
+func Invalid(err error) error { return &invalidError{err} }
+
+type invalidError struct{ err error }
+
+func (e *invalidError) Error() string   { return e.err.Error() }
+func (e *invalidError) Unwrap() []error { return []error{ErrInvalid, e.err} }
 
 func corruptf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))

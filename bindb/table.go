@@ -40,7 +40,7 @@ func (t Table[T, P]) Count(r Reader) (uint32, error) {
 	return r.count(t.f)
 }
 
-// Get reads and decodes record index. The error is ErrNotFound when there is
+// Get reads and decodes record index. The error is ErrNoRecord when there is
 // no such record, and a *RecordError when its bytes are malformed.
 func (t Table[T, P]) Get(r Reader, index uint32) (T, error) {
 	var rec T
@@ -62,7 +62,7 @@ func (t Table[T, P]) noRecord(r Reader, index uint32) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s record %d: %w (it has %d records)", t.f.file, index, ErrNotFound, n)
+	return fmt.Errorf("%s record %d: %w (it has %d records)", t.f.file, index, ErrNoRecord, n)
 }
 
 // Scan calls fn for the records from..to-1 in physical order, reading them in

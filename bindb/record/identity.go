@@ -240,6 +240,8 @@ func ParseIdentity(text string, ns Namespace) (Identity, error) {
 			id = id.Attestation(o)
 		case place == "W" && id.HasTask:
 			id = id.Waiver(o)
+		case place == "A" || place == "W":
+			return bad("%s needs its Task before it, as in %s/%s", s, TaskIdentity(ns, 0), s)
 		default:
 			return bad("%s cannot stand there; below a Task stand C, A and W, below a Change P and L, below a Patchset R and K", s)
 		}

@@ -101,7 +101,7 @@ func TestIdentityRefuses(t *testing.T) {
 		{"", "T-0001/C-01/P-01/K-01/R-01", "cannot stand there"},
 		{"", "T-0001/C-01/P-01/K-01/R-01/R-01", "no step"},
 		{"", "T-0001/A-01/C-01", "cannot stand there"},
-		{"", "A-01", "cannot stand there"},
+		{"", "A-01", "needs its Task before it, as in T-0001/A-01"},
 		{"", "P-01", "cannot stand there"},
 		{"", "C-01 ", "does not begin"},
 		{"", "C-٣٤", "does not begin"},

@@ -68,6 +68,7 @@ var codes = []struct {
 	{gitrepo.ErrOldGit, exitUnavailable, "old_git"},
 	{authority.ErrUnsuitable, exitUsage, "unsuitable_directory"},
 	{authority.ErrNoAuthority, exitNotFound, "no_authority"},
+	{authority.ErrNoBackup, exitNotFound, "no_backup"},
 	{bindb.ErrNotFound, exitNotFound, "not_found"},
 	{authority.ErrGeneration, exitConflict, "generation"},
 	{authority.ErrExists, exitConflict, "exists"},
@@ -89,6 +90,7 @@ var codes = []struct {
 	{syscall.EDQUOT, exitUnavailable, "disk_full"},
 	{syscall.EROFS, exitUnavailable, "read_only"},
 	{fs.ErrPermission, exitUnavailable, "permission"},
+	{fs.ErrNotExist, exitNotFound, "no_such_file"},
 }
 
 // codeOf returns the exit code of an error and its name.
@@ -114,10 +116,10 @@ func adviceOf(err error) string {
 		err    error
 		advice string
 	}{
-		{authority.ErrNoAuthority, "run `writ gate` to make it"},
+		{authority.ErrNoAuthority, "run `writ gate` in a checkout to make it, or `writ repo add NAME --data DIR` without one"},
 		{authority.ErrUnsuitable, "choose a real directory on a local disk with --data"},
 		{authority.ErrGeneration, "run the command again"},
-		{authority.ErrNotActive, "a retiring repository takes new work again after `writ repo activate`"},
+		{authority.ErrNotActive, "a retiring repository takes new work again after `writ repo activate`; a purged one never does"},
 		{bindb.ErrBusy, "another command is writing; try again"},
 		{syscall.ENOSPC, "make room on the disk; nothing that was recorded is lost"},
 		{syscall.EROFS, "the file system is read-only; choose another data directory with --data"},

@@ -354,6 +354,9 @@ func (r *records) queueEnqueue() *cobra.Command {
 					return &usageError{fmt.Errorf("--outcome: %w", err)}
 				}
 			}
+			if c.Flags().Changed("max-attempts") && attempts == 0 {
+				return &usageError{fmt.Errorf("--max-attempts: expected a positive number")}
+			}
 			if after < 0 {
 				return &usageError{fmt.Errorf("--after: expected a positive duration such as 10m")}
 			}
@@ -384,6 +387,9 @@ func (r *records) queueEnqueue() *cobra.Command {
 					return err
 				}
 				happened := "queued"
+				if created && s.Outcome != 0 {
+					happened = "recorded as ended"
+				}
 				if !created {
 					happened = "it was queued or running already"
 				}
@@ -443,6 +449,11 @@ func (a *app) queueClaim() *cobra.Command {
 				}
 			}
 			return a.withAuthority(c.Context(), func(au *authority.Authority) error {
+				for _, i := range f.Repositories { // a typing error would wait for ever
+					if _, err := au.RepositoryInfo(c.Context(), i); err != nil {
+						return err
+					}
+				}
 				got, ok, err := a.claim(c.Context(), au, f, args)
 				if err != nil {
 					return err

@@ -264,7 +264,8 @@ func (a *app) repoAdd() *cobra.Command {
 		Short: "Register another repository",
 		Long: "Add registers one more repository in the authority. The name is for people, cannot be\n" +
 			"changed and may be there already. With a namespace, adding the same again finds what is\n" +
-			"there; without one, every call adds another repository.\n\n" +
+			"there; without one, every call adds another repository. With --data, the first one makes\n" +
+			"the authority.\n\n" +
 			"`writ gate` registers the repository that it runs in by itself.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -277,11 +278,7 @@ func (a *app) repoAdd() *cobra.Command {
 				return err
 			}
 			ctx := c.Context()
-			return a.withAuthority(ctx, func(au *authority.Authority) error {
-				index, created, err := au.AddRepository(ctx, args[0], ns, flags)
-				if err != nil {
-					return err
-				}
+			show := func(au *authority.Authority, index uint32, created bool) error {
 				i, err := au.RepositoryInfo(ctx, index)
 				if err != nil {
 					return err
@@ -296,7 +293,26 @@ func (a *app) repoAdd() *cobra.Command {
 					happened = "it is there already"
 				}
 				return a.printEntry(d, happened)
+			}
+			err = a.withAuthority(ctx, func(au *authority.Authority) error {
+				index, created, err := au.AddRepository(ctx, args[0], ns, flags)
+				if err != nil {
+					return err
+				}
+				return show(au, index, created)
 			})
+			if a.data == "" || !errors.Is(err, authority.ErrNoAuthority) {
+				return err
+			}
+			dir, err := a.dataDir(ctx)
+			if err != nil {
+				return err
+			}
+			au, err := authority.CreateNamespaced(ctx, authority.Options{Dir: dir}, args[0], ns, flags)
+			if err != nil {
+				return err
+			}
+			return errors.Join(show(au, authority.FirstRepository, true), au.Close())
 		},
 	}
 	c.Flags().StringVar(&namespace, "namespace", "", "one or two of A-Z a-z 0-9 _ -, which identities then begin with")

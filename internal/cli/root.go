@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/gate"
 )
 
@@ -35,12 +37,22 @@ func Main(args []string, in io.Reader, out, errw io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	a := &app{in: in, out: out, err: errw, style: styleOf(out), errStyle: styleOf(errw)}
+	answer := &output{w: out}
+	a := &app{in: in, out: answer, err: errw, style: styleOf(out), errStyle: styleOf(errw)}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err == nil || errors.Is(err, errBlocked) || errors.Is(err, errUnsound) {
+		// What was done is done, but nobody has been told of it.
+		if answer.err != nil {
+			err = answer.err
+		}
+	}
 	if err == nil {
 		return exitOK
+	}
+	if errors.Is(err, bindb.ErrNoRecord) {
+		err = fmt.Errorf("%w: a record refers to %w", bindb.ErrCorrupt, err)
 	}
 	code, name := codeOf(err)
 	if errors.Is(err, errBlocked) || errors.Is(err, errUnsound) {
@@ -50,10 +62,26 @@ func Main(args []string, in io.Reader, out, errw io.Writer) int {
 	return code
 }
 
+// output is what a command answers with. It keeps the first error of a write, so
+// that no answer is taken for given that has not arrived.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
 // fail shows an error: a sentence and what to do for people, an object for
 // programs.
 func (a *app) fail(err error, name string) {
 	message, advice := strings.TrimSpace(err.Error()), adviceOf(err)
+	message = strings.ReplaceAll(message, context.Canceled.Error(), "interrupted")
 	if a.json {
 		_ = json.NewEncoder(a.out).Encode(map[string]any{
 			"schema": "writ.error.v1",
@@ -86,6 +114,9 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.err)
 	root.SetVersionTemplate("writ {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+			err = fmt.Errorf("%sexpected a whole number in its range", strings.TrimSuffix(err.Error(), number.Error()))
+		}
 		return &usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
 	})
 	f := root.PersistentFlags()

@@ -127,6 +127,7 @@ func unwritable(err error) error {
 type formPlan struct {
 	r       *Root
 	files   map[*family]*formFile
+	shown   []formRange
 	indexes []string // to be removed: they are not restored but rebuilt
 	forms   []string // to be removed at last
 	done    []Recovery
@@ -142,6 +143,14 @@ type formFile struct {
 type formImage struct {
 	off int64
 	b   []byte
+}
+
+// formRange is what stays in a file as it is seen. Whoever wrote it may have been
+// killed before it was durable, and its recovery file must not go before that. An
+// empty range stands for the length of the file.
+type formRange struct {
+	f        *family
+	from, to int64
 }
 
 func (p *formPlan) touches() bool { return len(p.files)+len(p.indexes) > 0 }
@@ -232,6 +241,7 @@ func (p *formPlan) readUpdateJournal(name string) error {
 		return err
 	}
 	if bytes.Equal(now, before) && !bytes.Equal(now, after) {
+		p.shown = append(p.shown, formRange{f, f.offset(index), f.offset(index) + int64(f.size)})
 		p.note(name, "the replacement of %s record %d had not begun", f.file, index)
 		return nil
 	}
@@ -277,6 +287,7 @@ func (p *formPlan) readAppendIntent(name string) error {
 	case size < old:
 		return corruptf("%s has %d bytes; %s says that %d were committed", f.file, size, name, old)
 	case size == old:
+		p.shown = append(p.shown, formRange{f, old, old})
 		p.note(name, "the append to %s had not begun", f.file)
 	case size-old < int64(f.size):
 		ff, err := p.claim(name, f)
@@ -286,6 +297,7 @@ func (p *formPlan) readAppendIntent(name string) error {
 		ff.length = old
 		p.note(name, "%d bytes of a record that was being appended to %s have been cut", size-old, f.file)
 	default:
+		p.shown = append(p.shown, formRange{f, old, size})
 		p.note(name, "the append to %s was complete and has been kept", f.file)
 	}
 	return nil
@@ -442,6 +454,19 @@ func (p *formPlan) carryOut() error {
 		}
 	}
 	var dirty []vfs.File
+	for _, s := range p.shown {
+		file, _, err := p.open(s.f)
+		if err == nil {
+			err = r.writable(s.f)
+		}
+		if err == nil {
+			err = rewrite(file, s.f.file, s.from, s.to)
+		}
+		if err != nil {
+			return err
+		}
+		dirty = append(dirty, file)
+	}
 	for _, f := range families {
 		ff := p.files[f]
 		if ff == nil {

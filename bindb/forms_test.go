@@ -668,3 +668,72 @@ func TestFaultsInRecoveryOfForms(t *testing.T) {
 		}
 	}
 }
+
+// What a killed process has written may not be durable, though everybody sees it:
+// its recovery file must not go before that is.
+func TestFormsAfterUnsyncedWrites(t *testing.T) {
+	t.Parallel()
+	for name, fn := range map[string]func(d disk){
+		"update journal, put back": func(d disk) {
+			off, before, after := d.job(1)
+			sound := d.read("worker_job.bin")
+			d.put("worker_job.bin", off, after[:20])
+			d.put("worker_job.bin", off+40, []byte{0xff})
+			d.write(updateJournalFile, updateJournal(1, before, after))
+			d.rewrite("worker_job.bin", sound)
+		},
+		"update journal, complete": func(d disk) {
+			off, before, after := d.job(1)
+			d.write(updateJournalFile, updateJournal(1, before, after))
+			d.rewrite("worker_job.bin", append(d.read("worker_job.bin")[:off], after...))
+		},
+		"append intent, whole record": func(d disk) {
+			n := d.size("worker_job.bin")
+			_, _, after := d.job(1)
+			d.write(appendIntentFile, appendIntent(uint64(n)))
+			d.rewrite("worker_job.bin", append(d.read("worker_job.bin"), after...))
+		},
+		"append intent, tail cut": func(d disk) {
+			sound := d.read("worker_job.bin")
+			d.put("worker_job.bin", int64(len(sound)), []byte{9, 9, 9})
+			d.write(appendIntentFile, appendIntent(uint64(len(sound))))
+			d.rewrite("worker_job.bin", sound)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim, cfg := soundRoot(t)
+			settle(t, sim)
+			sim.Capture()
+			fn(disk{t, sim, cfg})
+			want := dump(t, cfg)
+			begin := sim.OpCount()
+			r := open(t, cfg)
+			end := sim.OpCount()
+			closeRoot(t, r)
+			p, judged := policy(t), 0
+			for cut := begin; cut <= end; cut++ {
+				for state := range sim.CrashStates(cut, p) {
+					again := cfg
+					again.FS = state
+					if len(disk{t, state, again}.forms()) > 0 {
+						continue // all is still to be done
+					}
+					if dump(t, again) != want {
+						t.Fatalf("%s: the recovery file is gone, and so is what was seen", state.Origin())
+					}
+					r, err := bindb.Open(context.Background(), again)
+					if err != nil {
+						t.Fatalf("%s: %v", state.Origin(), err)
+					}
+					judged++
+					expect(t, r, "")
+					closeRoot(t, r)
+				}
+			}
+			if judged == 0 {
+				t.Fatal("no power cut came after the recovery")
+			}
+		})
+	}
+}

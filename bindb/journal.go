@@ -317,14 +317,8 @@ func (j *journal) confirm(r *Root) error {
 				return err
 			}
 		}
-		for at := jf.old; at < jf.new; at += 1 << 20 {
-			b := make([]byte, min(1<<20, jf.new-at))
-			if err := readFull(file, jf.f.file, b, at); err != nil {
-				return err
-			}
-			if _, err := file.WriteAt(b, at); err != nil {
-				return err
-			}
+		if err := rewrite(file, jf.f.file, jf.old, jf.new); err != nil {
+			return err
 		}
 		dirty = append(dirty, file)
 	}
@@ -332,6 +326,21 @@ func (j *journal) confirm(r *Root) error {
 		return nil
 	}
 	return r.syncAll(dirty)
+}
+
+// rewrite writes the bytes from..to-1 of a file once more, as they are seen.
+func rewrite(file vfs.File, name string, from, to int64) error {
+	b := make([]byte, min(1<<20, to-from))
+	for at := from; at < to; at += int64(len(b)) {
+		b = b[:min(int64(len(b)), to-at)]
+		if err := readFull(file, name, b, at); err != nil {
+			return err
+		}
+		if _, err := file.WriteAt(b, at); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func hashRange(file vfs.File, name string, from, to int64) ([32]byte, error) {

@@ -102,6 +102,9 @@ func (r *Root) recoverForms(ctx context.Context, forms []string) (found bool, er
 	if err != nil {
 		return false, err
 	}
+	if r.batch, err = r.latestBatch(); err != nil { // which the mark goes away with
+		return false, err
+	}
 	p := &formPlan{r: r, files: map[*family]*formFile{}}
 	if err := p.read(formsOf(r.Kind, entries)); err != nil {
 		return false, err

@@ -262,12 +262,8 @@ func (r *Root) recover() (reverted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	r.batch = max(r.batch, h.batch)
-	if !h.exists {
-		// Whoever took the journal away has left its number in the mark.
-		if m := r.readMark(); m != nil {
-			r.batch = max(r.batch, m.Batch)
-		}
+	if r.batch, err = r.newest(h); err != nil {
+		return false, err
 	}
 	if !h.interrupted() {
 		return false, nil
@@ -288,6 +284,9 @@ func (r *Root) finish(h head) (reverted bool, err error) {
 	if j == nil {
 		// Torn: the batch before it was settled and its own has begun nowhere.
 		r.recovered = append(r.recovered, Recovery{"journal", "is torn, so that no file was changed"})
+		if h.whole {
+			return false, r.leaveSettled() // its number must not come again
+		}
 		return false, r.FS.Remove(r.journalPath())
 	}
 	for _, jf := range j.files {
@@ -309,15 +308,21 @@ func (r *Root) finish(h head) (reverted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	file, err := r.FS.OpenFile(r.journalPath(), os.O_RDWR, 0)
-	if err != nil {
-		return false, err
-	}
 	what := "batch %d of %d files was interrupted and has been taken back"
 	if keep {
 		what = "batch %d of %d files was complete and has been kept"
 	}
 	r.recovered = append(r.recovered, Recovery{"journal", fmt.Sprintf(what, j.batch, len(j.files))})
+	return !keep, r.leaveSettled()
+}
+
+// leaveSettled leaves word that the journal of another process, or of an earlier
+// one, needs no recovery any more.
+func (r *Root) leaveSettled() error {
+	file, err := r.FS.OpenFile(r.journalPath(), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
 	_, err = file.WriteAt([]byte{byte(journalSettled)}, journalStateAt)
-	return !keep, errors.Join(err, file.Close())
+	return errors.Join(err, file.Close())
 }

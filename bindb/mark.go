@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -45,10 +47,24 @@ const (
 
 // readMark returns nil when there is no usable mark.
 func (r *Root) readMark() *mark {
+	m, _ := r.loadMark()
+	return m
+}
+
+// loadMark is readMark for whoever must not take an error of input for no mark.
+func (r *Root) loadMark() (*mark, error) {
 	raw, err := vfs.ReadFile(r.FS, r.markPath(), maxMark)
-	if err != nil {
-		return nil
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrTooLarge) {
+		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	return r.decodeMark(raw), nil
+}
+
+// decodeMark returns nil when raw is not a whole mark of this root.
+func (r *Root) decodeMark(raw []byte) *mark {
 	sum, body, ok := bytes.Cut(raw, []byte{'\n'})
 	if want := sha256.Sum256(body); !ok || string(sum) != hex.EncodeToString(want[:]) {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -499,5 +500,91 @@ func TestRegistry(t *testing.T) {
 	closeRoot(t, r)
 	if err := bindb.CreateWith(ctx, cfg, write(func(*writer) {})); err == nil {
 		t.Error("a root was made where one is")
+	}
+}
+
+// Batches are told apart by their numbers, in the memory of every process that has
+// the root open. So a number never comes a second time, whatever becomes of the
+// journal: with one that it has seen, a process would take its checksums for those
+// of the files, and sound records for damaged ones.
+func TestNumbersOfBatchesOnlyGrow(t *testing.T) {
+	t.Parallel()
+	shared(t)
+	ctx := context.Background()
+	touch := func(t *testing.T, r *bindb.Root, line uint32) {
+		t.Helper()
+		update(t, r, func(w *writer) { change(w, bindb.Lines, line, func(l *record.Line) { l.UpdatedAt++ }) })
+	}
+	stop := func(t *testing.T, cfg bindb.Config) {
+		t.Helper()
+		r := open(t, cfg)
+		touch(t, r, 0)
+		touch(t, r, 0)
+		closeRoot(t, r)
+	}
+	for name, meanwhile := range map[string]func(t *testing.T, sim *vfs.Sim, cfg bindb.Config){
+		"a journal that was made and not written": func(t *testing.T, sim *vfs.Sim, cfg bindb.Config) {
+			stop(t, cfg)
+			if err := writeFile(sim, "/runtime/journal/4", nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a mark that cannot be read at once": func(t *testing.T, sim *vfs.Sim, cfg bindb.Config) {
+			stop(t, cfg)
+			failed := false
+			sim.Fail(serially(func(op vfs.Op) error {
+				if op.Kind == vfs.OpOpen && op.Path == "/runtime/mark/4" && !failed {
+					failed = true
+					return syscall.EMFILE
+				}
+				return nil
+			}))
+		},
+		"a torn journal": func(t *testing.T, sim *vfs.Sim, cfg bindb.Config) {
+			r, late := open(t, cfg), open(t, cfg)
+			touch(t, r, 0)
+			touch(t, r, 0)
+			sim.Fail(serially(func(op vfs.Op) error {
+				if op.Kind == vfs.OpWrite && op.Path == "/runtime/journal/4" {
+					return &vfs.ShortWrite{N: 100, Err: syscall.ENOSPC}
+				}
+				return nil
+			}))
+			if err := r.Update(ctx, write(func(w *writer) { w.line("too much") })); !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			sim.Fail(nil)
+			lineCount(t, late) // which finds the torn journal
+			r = open(t, cfg)
+			touch(t, r, 0)
+			touch(t, r, 0)
+		},
+		"an append intent": func(t *testing.T, sim *vfs.Sim, cfg bindb.Config) {
+			stop(t, cfg)
+			d := disk{t, sim, cfg}
+			d.write(appendIntentFile, appendIntent(uint64(d.size("worker_job.bin"))))
+			r := open(t, cfg)
+			touch(t, r, 0)
+			touch(t, r, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim, procs, cfgs := processes(t)
+			a := open(t, cfgs[0])
+			update(t, a, seed)
+			touch(t, a, 0)
+			meanwhile(t, sim, cfgs[1])
+			err := a.Update(ctx, write(func(w *writer) { change(w, bindb.Lines, 0, func(l *record.Line) { l.UpdatedAt++ }) }))
+			if err != nil && !errors.Is(err, syscall.EMFILE) {
+				t.Fatal(err)
+			}
+			touch(t, a, 0)
+			procs[1].Crash()
+			closeRoot(t, a)
+			a = open(t, cfgs[0])
+			expect(t, a, "")
+			closeRoot(t, a)
+		})
 	}
 }

@@ -155,14 +155,22 @@ func (r *Root) latestBatch() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return r.newest(h)
+}
+
+// newest is that number, given the head of the journal. Without a whole one the
+// number is in the mark, which whoever took the journal away has left; and since no
+// number may come twice, a mark that cannot be read is not taken for none.
+func (r *Root) newest(h head) (uint64, error) {
 	batch := max(r.batch, h.batch)
-	if !h.exists {
-		// Whoever took the journal away has left its number in the mark.
-		if m := r.readMark(); m != nil {
-			batch = max(batch, m.Batch)
-		}
+	if h.whole {
+		return batch, nil
 	}
-	return batch, nil
+	m, err := r.loadMark()
+	if m != nil {
+		batch = max(batch, m.Batch)
+	}
+	return batch, err
 }
 
 // currentSums returns the checksums of the state after the given batch, which is

@@ -98,7 +98,7 @@ func BenchmarkEnqueue(b *testing.B) {
 // a time: two records that commit one after the other.
 func BenchmarkEnqueueCI(b *testing.B) {
 	dir := b.TempDir()
-	_, r := owner(b, dir+"/writ", 1)
+	_, r := owner(b, dir+"/writ", 1+record.MaxOrdinals)
 	const total = 300_000
 	publish(b, r, total)
 	var next atomic.Uint32
@@ -116,7 +116,8 @@ func BenchmarkEnqueueCI(b *testing.B) {
 	}})
 }
 
-// publish makes n Patchsets, 64 in a Change and 64 Changes in a Task.
+// publish makes n Patchsets, 64 in a Change and 64 Changes in a Task, of Snapshots
+// 1 to 64 upon Snapshot 0.
 func publish(b *testing.B, r *authority.Repository, n int) {
 	b.Helper()
 	var task, change uint32
@@ -131,7 +132,7 @@ func publish(b *testing.B, r *authority.Repository, n int) {
 				return err
 			}
 		}
-		_, err = tx.Publish(authority.PatchsetSpec{Change: change, Base: 0, Revision: 0, Summary: "Summary"})
+		_, err = tx.Publish(authority.PatchsetSpec{Change: change, Base: 0, Revision: 1 + uint32(i%record.MaxOrdinals), Summary: "Summary"})
 		return err
 	})
 }
@@ -149,7 +150,7 @@ func BenchmarkCycle(b *testing.B) {
 		contest(b, workers, []*contestant{cycle(a, r, authority.JobResult{Outcome: record.JobOutcomeCompleted})})
 	})
 	b.Run("patchset.ci", func(b *testing.B) {
-		a, r := owner(b, b.TempDir(), 1)
+		a, r := owner(b, b.TempDir(), 1+record.MaxOrdinals)
 		const total = 100_000
 		publish(b, r, total)
 		batches(b, r, total, func(tx *authority.Tx, i int) error {

@@ -7,11 +7,7 @@ import (
 )
 
 // Waiting is the number of mutations in the queue.
-func (r *Root) Waiting() int {
-	r.queueMu.Lock()
-	defer r.queueMu.Unlock()
-	return len(r.queue)
-}
+func (r *Root) Waiting() int { return r.waiting() }
 
 // Batch runs mutations as if they had waited together, and returns the result of
 // each one.

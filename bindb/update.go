@@ -105,16 +105,20 @@ func (r *Root) handOver() {
 // them as without. The leader token is held.
 func (r *Root) gather() {
 	const patience = 3 // turns of all other goroutines in which nobody came
-	waiting := 0
+	waiting := r.waiting()
 	for idle := 0; waiting < r.answered && idle < patience; idle++ {
 		runtime.Gosched()
-		r.queueMu.Lock()
-		n := len(r.queue)
-		r.queueMu.Unlock()
-		if n > waiting {
+		if n := r.waiting(); n > waiting {
 			waiting, idle = n, -1
 		}
 	}
+}
+
+// waiting is how many mutations the next batch could take.
+func (r *Root) waiting() int {
+	r.queueMu.Lock()
+	defer r.queueMu.Unlock()
+	return len(r.queue)
 }
 
 // withdraw takes p out of the queue and reports whether it was still there, not

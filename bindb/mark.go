@@ -97,7 +97,7 @@ func (m *mark) encode() ([]byte, error) {
 // the journal. It gives up quietly: the next open then validates more. The
 // leader token and rw are held.
 func (r *Root) leaveClean() {
-	if !r.wrote && !r.sumsDue.Load() && r.marked != nil {
+	if r.unseen || !r.wrote && !r.sumsDue.Load() && r.marked != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -131,6 +131,9 @@ func (r *Root) leaveClean() {
 		n, err := rd.size(f)
 		if err != nil {
 			return
+		}
+		if s.any() && s.files[f.no].length != n {
+			return // a mark would vouch for what nobody has validated
 		}
 		m.Lengths[f.file] = n
 	}

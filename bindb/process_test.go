@@ -588,3 +588,30 @@ func TestNumbersOfBatchesOnlyGrow(t *testing.T) {
 		})
 	}
 }
+
+// A mark does not vouch for records that somebody else has appended, without
+// batches, while the root was open.
+func TestMarkOfRecordsThatNobodyHasSeen(t *testing.T) {
+	t.Parallel()
+	shared(t)
+	for name, step := range map[string]func(w *writer){
+		"in another file":                 func(w *writer) { w.actor("somebody") },
+		"in a file that a batch appended": func(w *writer) { w.line("later") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim, cfg := soundRoot(t)
+			r := open(t, cfg)
+			err := resize(sim, cfg.Dir+"/line.bin", func(n int64) int64 { return n + record.LineSize })
+			if err != nil {
+				t.Fatal(err)
+			}
+			patch(t, cfg, "line.bin", (disk{t, sim, cfg}).size("line.bin")-record.LineSize, []byte{0xff})
+			update(t, r, step)
+			closeRoot(t, r)
+			if r, err = bindb.Open(context.Background(), cfg); !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(err.Error(), "line.bin record") {
+				t.Fatalf("the open gave %v", err)
+			}
+		})
+	}
+}

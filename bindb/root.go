@@ -103,6 +103,7 @@ type Root struct {
 	batch        uint64 // number of the latest batch of any process
 	known        uint64 // number of the latest batch that this root has settled
 	wrote        bool
+	unseen       bool // there are records that neither a batch has written nor an open validated
 
 	// sums are those of the batch that they name; they count only if it is the
 	// latest one. The leader changes them with rw held. sumsDue asks for a clean

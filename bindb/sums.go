@@ -335,6 +335,7 @@ func (r *Root) sumBatch(tx *Tx, j *journal) (*sumChange, error) {
 		known := &s.files[jf.f.no]
 		if known.length != jf.old {
 			r.sums.Store(nil) // somebody who does not keep checksums has written
+			r.unseen = true
 			return nil, nil
 		}
 		fc := fileChange{jf.f, jf.new, map[int64]uint32{}}

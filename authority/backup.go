@@ -290,6 +290,9 @@ func programVersion() string {
 func Verify(ctx context.Context, o Options, dir string, progress func(done, total int64)) (Manifest, error) {
 	o = o.withDefaults()
 	m, err := verify(ctx, o, dir, progress)
+	if errors.Is(err, bindb.ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", ErrDamagedBackup, err)
+	}
 	if err != nil {
 		return Manifest{}, fmt.Errorf("backup %s: %w", dir, err)
 	}

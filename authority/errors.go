@@ -23,6 +23,14 @@ var (
 	// ErrNoBackup is returned for a directory that is no backup.
 	ErrNoBackup = errors.New("no backup here")
 
+	// ErrDamagedBackup is returned, besides bindb.ErrCorrupt, for a backup that is
+	// not what was written.
+	ErrDamagedBackup = errors.New("it is damaged")
+
+	// ErrDamagedActive is returned, besides bindb.ErrCorrupt, for an active.json
+	// that cannot be read. Nothing else says which generation counts.
+	ErrDamagedActive = errors.New("is damaged")
+
 	// ErrUnsuitable is returned for a data directory that is a symbolic link or
 	// lies on a network file system.
 	ErrUnsuitable = errors.New("unsuitable data directory")

@@ -408,11 +408,14 @@ const maxActive = 64 << 10
 // decodeActive takes what reading active.json gave.
 func decodeActive(path string, raw []byte, err error) (active, error) {
 	var a active
+	damaged := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s %w: %w", bindb.ErrCorrupt, path, ErrDamagedActive, fmt.Errorf(format, args...))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, fmt.Errorf("%w: %s does not exist", ErrNoAuthority, path)
 	}
 	if errors.Is(err, vfs.ErrTooLarge) {
-		return a, fmt.Errorf("%w: %w", bindb.ErrCorrupt, err)
+		return a, damaged("%w", err)
 	}
 	if err != nil {
 		return a, err
@@ -422,13 +425,13 @@ func decodeActive(path string, raw []byte, err error) (active, error) {
 		Schema string `json:"schema"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
-		return a, fmt.Errorf("%s: %w: %w", path, bindb.ErrCorrupt, err)
+		return a, damaged("%w", err)
 	}
 	if !strings.HasPrefix(head.Schema, activeFamily) {
-		return a, fmt.Errorf("%s: %w: schema is %q, want %q", path, bindb.ErrCorrupt, head.Schema, activeSchema)
+		return a, damaged("schema is %q, want %q", head.Schema, activeSchema)
 	}
 	if err := json.Unmarshal(raw, &a); err != nil && head.Schema == activeSchema {
-		return a, fmt.Errorf("%s: %w: %w", path, bindb.ErrCorrupt, err)
+		return a, damaged("%w", err)
 	}
 	a.Schema = head.Schema
 	if a.Schema != activeSchema || a.LayoutID != bindb.LayoutID {
@@ -436,7 +439,7 @@ func decodeActive(path string, raw []byte, err error) (active, error) {
 			path, ErrNewerFormat, a.Schema, a.LayoutID, activeSchema, bindb.LayoutID)
 	}
 	if err := a.check(); err != nil {
-		return a, fmt.Errorf("%s: %w: %w", path, bindb.ErrCorrupt, err)
+		return a, damaged("%w", err)
 	}
 	return a, nil
 }

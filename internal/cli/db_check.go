@@ -35,7 +35,7 @@ func (a *app) dbCheck() *cobra.Command {
 			}
 			return a.printCheck(doc, func(r *checkRoot) {
 				for _, x := range r.Recovered {
-					fmt.Fprintf(a.out, "  recovered: %s\n", printable(x.What))
+					fmt.Fprintf(a.out, "  recovered: %s: %s\n", printable(x.File), printable(x.What))
 				}
 			})
 		},

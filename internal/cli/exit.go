@@ -127,6 +127,8 @@ func adviceOf(err error) string {
 		{bindb.ErrReadOnly, "a sync failed; check the disk, then run the command again to recover"},
 		{convert.ErrDrift, "stop the server that writes to the source, then convert again"},
 		{convert.ErrSource, "nothing was converted; docs/conversion.md says what a source must look like"},
+		{authority.ErrDamagedBackup, "use another backup; nothing was changed"},
+		{authority.ErrDamagedActive, "put the active.json back that was there, or restore a backup into another directory"},
 		{bindb.ErrCorrupt, "`writ db check --all` shows everything that is wrong; nothing is repaired by guessing"},
 		{authority.ErrNewerFormat, "use the newer version of writ"},
 	} {

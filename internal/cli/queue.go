@@ -146,7 +146,7 @@ func (j *jobRow) condition() string {
 	switch {
 	case j.State == record.JobStateSucceeded.String():
 		return j.Outcome
-	case j.Error != record.JobErrorNone.String():
+	case j.Error != record.JobErrorNone.String() && j.State != record.JobStateRunning.String():
 		return fmt.Sprintf("%s (%s)", j.State, j.Error)
 	}
 	return j.State
@@ -660,7 +660,18 @@ func (r *records) queueFail() *cobra.Command {
 		Use:   "fail",
 		Short: "Report that a job could not be done",
 	}, func(ctx context.Context, repo *authority.Repository, l authority.Lease) (string, error) {
-		return "failed", repo.FailJob(ctx, l, retryable)
+		if err := repo.FailJob(ctx, l, retryable); err != nil {
+			return "", err
+		}
+		happened := "failed"
+		err := repo.View(ctx, func(v *authority.View) error {
+			j, err := v.Job(l.Job)
+			if j.State == record.JobStateQueued {
+				happened = "queued again"
+			}
+			return err
+		})
+		return happened, err
 	})
 	c.Flags().BoolVar(&retryable, "retryable", false, "queue it again, if it has attempts left")
 	return c

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,8 +59,17 @@ func Main(args []string, in io.Reader, out, errw io.Writer) int {
 	if errors.Is(err, errBlocked) || errors.Is(err, errUnsound) {
 		return code
 	}
+	a.json = a.json || wantsJSON(args) // a wrong flag may stand before it
 	a.fail(err, name)
 	return code
+}
+
+// wantsJSON looks for --json where no value can stand.
+func wantsJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
 }
 
 // output is what a command answers with. It keeps the first error of a write, so

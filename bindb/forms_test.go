@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -734,6 +735,57 @@ func TestFormsAfterUnsyncedWrites(t *testing.T) {
 			if judged == 0 {
 				t.Fatal("no power cut came after the recovery")
 			}
+		})
+	}
+}
+
+// A writer that dies while an open waits for its lock leaves a root that this open
+// refuses, rather than taking what is half written for committed.
+func TestFormsOfAWriterThatDiesMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprint("own ", own), func(t *testing.T) {
+			t.Parallel()
+			sim, cfg := soundRoot(t)
+			cfg.Own = own
+			ctx := context.Background()
+			other := cfg
+			proc := sim.Process()
+			other.FS = proc
+			if _, err := bindb.Hold(ctx, other); err != nil {
+				t.Fatal(err)
+			}
+			waiting := make(chan struct{})
+			once := sync.OnceFunc(func() { close(waiting) })
+			sim.Fail(func(op vfs.Op) error {
+				if op.Kind == vfs.OpLock {
+					once()
+				}
+				return nil
+			})
+			opened := make(chan error)
+			go func() {
+				_, err := bindb.Open(ctx, cfg)
+				opened <- err
+			}()
+			<-waiting
+			sim.Fail(nil)
+			d := disk{t, sim, cfg}
+			want := dump(t, cfg)
+			a := d.anAppend()
+			d.write(landJournalFile, rollback(fileLine("line_name_payload.bin", a.nameOld), fileLine("line.bin", a.lineOld)))
+			d.put("line_name_payload.bin", a.nameOld, a.name)
+			d.put("line.bin", a.lineOld, a.line)
+			proc.Crash()
+			if err := <-opened; !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(err.Error(), landJournalFile) {
+				t.Fatalf("the open gave %v", err)
+			}
+			r := open(t, cfg)
+			if dump(t, cfg) != want {
+				t.Error("what was half written has not been taken back")
+			}
+			expect(t, r, "")
+			closeRoot(t, r)
 		})
 	}
 }

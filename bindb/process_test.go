@@ -609,7 +609,7 @@ func TestMarkOfRecordsThatNobodyHasSeen(t *testing.T) {
 			patch(t, cfg, "line.bin", (disk{t, sim, cfg}).size("line.bin")-record.LineSize, []byte{0xff})
 			update(t, r, step)
 			closeRoot(t, r)
-			if r, err = bindb.Open(context.Background(), cfg); !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(err.Error(), "line.bin record") {
+			if _, err = bindb.Open(context.Background(), cfg); !errors.Is(err, bindb.ErrCorrupt) || !strings.Contains(err.Error(), "line.bin record") {
 				t.Fatalf("the open gave %v", err)
 			}
 		})

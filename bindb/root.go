@@ -236,6 +236,14 @@ func (r *Root) open(ctx context.Context) error {
 	}
 	r.takeMark(reverted || foreign)
 	return r.View(ctx, func(rd Reader) error {
+		// Once more, since another writer may have died before the lock was free.
+		entries, err := r.FS.ReadDir(r.Dir)
+		if err != nil {
+			return err
+		}
+		if err := firstOf(r.closure(entries), nil); err != nil {
+			return err
+		}
 		if err := r.validate(ctx, rd, r.marked); err != nil || r.marked != nil {
 			return err
 		}
@@ -256,6 +264,10 @@ func (r *Root) own(ctx context.Context, foreign bool) error {
 	r.takeMark(reverted || foreign)
 	entries, err := r.FS.ReadDir(r.Dir)
 	if err != nil {
+		return err
+	}
+	// Once more, since another writer may have died before the lock was free.
+	if err := firstOf(r.closure(entries), nil); err != nil {
 		return err
 	}
 	for _, e := range entries {

@@ -266,10 +266,7 @@ func (c *checker) together(parts ...func(c *checker)) {
 
 // measure reads the length of every file and checks what a length can show.
 func (c *checker) measure(kind record.Root, m *mark) {
-	for _, f := range families {
-		if f.root != kind {
-			continue
-		}
+	for _, f := range familiesOf(kind) {
 		n, err := c.rd.size(f)
 		if img, ok := c.rd.(*image); ok && err == nil && c.full {
 			if _, bad := f.count(n); bad == nil || !f.fixed { // else it is not worth loading
@@ -414,28 +411,19 @@ func scan[T any, P record.Codec[T]](c *checker, t Table[T, P], fn func(i uint32,
 // each reads the records of a family from the given one on, in large pieces.
 func each(c *checker, f *family, from uint32, fn func(i uint32, raw []byte)) {
 	const piece = 256 << 10
-	count := c.counts[f.no]
-	if from >= count {
+	if c.stop != nil {
 		return
 	}
-	per := uint32(piece / f.size)
-	buf := make([]byte, int(min(per, count-from))*f.size)
-	for i := from; i < count && c.stop == nil; {
-		if err := c.ctx.Err(); err != nil {
-			c.fail(err)
-			return
-		}
-		k := min(per, count-i)
-		if err := c.rd.readAt(f, buf[:int(k)*f.size], f.offset(i)); err != nil {
-			c.fail(err)
-			return
-		}
-		for j := range k {
-			fn(i+j, buf[int(j)*f.size:int(j+1)*f.size])
-			if c.stop != nil {
-				return
+	err := pieces(c.rd, f, f.offset(from), f.offset(c.counts[f.no]), f.wholeRecords(piece), func(at int64, b []byte) error {
+		for i := f.index(at); len(b) > 0; i++ {
+			if fn(i, b[:f.size]); c.stop != nil {
+				return c.stop
 			}
+			b = b[f.size:]
 		}
-		i += k
+		return c.ctx.Err()
+	})
+	if err != nil && c.stop == nil {
+		c.fail(err)
 	}
 }

@@ -197,7 +197,7 @@ func (c *compactor) kept(f *family) (uint32, error) {
 	switch f {
 	case PolicyChecks.f:
 		end = 0
-		err = PolicyDecisions.Scan(c.src, 0, MaxTargets, func(_ uint32, r *record.PolicyDecision) error {
+		err = PolicyDecisions.All(c.src, func(_ uint32, r *record.PolicyDecision) error {
 			if first, ok := r.FirstCheck.Index(); ok {
 				end = max(end, first+uint32(r.CheckCount))
 			}
@@ -205,7 +205,7 @@ func (c *compactor) kept(f *family) (uint32, error) {
 		})
 	case PlanItems.f:
 		end = 0
-		err = PlanRevisions.Scan(c.src, 0, MaxTargets, func(_ uint32, r *record.PlanRevision) error {
+		err = PlanRevisions.All(c.src, func(_ uint32, r *record.PlanRevision) error {
 			if r.ItemCount > 0 {
 				end = max(end, r.ItemStart+uint32(r.ItemCount))
 			}
@@ -224,20 +224,12 @@ func (c *compactor) kept(f *family) (uint32, error) {
 
 // pieces reads the bytes from..to-1 of a file in whole records.
 func (c *compactor) pieces(f *family, from, to int64, fn func(at int64, b []byte) error) error {
-	buf := make([]byte, min(to-from, copyPiece/int64(f.size)*int64(f.size)))
-	for at := from; at < to; at += int64(len(buf)) {
+	return pieces(c.src, f, from, to, f.wholeRecords(copyPiece), func(at int64, b []byte) error {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		buf = buf[:min(int64(len(buf)), to-at)]
-		if err := c.src.readAt(f, buf, at); err != nil {
-			return err
-		}
-		if err := fn(at, buf); err != nil {
-			return err
-		}
-	}
-	return nil
+		return fn(at, b)
+	})
 }
 
 // write makes one file and returns its length.

@@ -25,13 +25,6 @@ const (
 	copyAtOnce = 4 << 20
 )
 
-// source is what a copy is made from: committed files, or files that somebody
-// may be writing to.
-type source interface {
-	size(f *family) (int64, error)
-	readAt(f *family, p []byte, off int64) error
-}
-
 // unlocked reads files without a lock. What it gives may be torn.
 type unlocked struct{ r *Root }
 
@@ -49,16 +42,6 @@ func (u unlocked) readAt(f *family, p []byte, off int64) error {
 		return err
 	}
 	return readFull(file, f.file, p, off)
-}
-
-func familiesOf(kind record.Root) []*family {
-	var list []*family
-	for _, f := range families {
-		if f.root == kind {
-			list = append(list, f)
-		}
-	}
-	return list
 }
 
 // Copy writes the authority files of the root, as one committed state, to dir on

@@ -209,6 +209,18 @@ func (s *indexSpec) keyOf(rd Reader, i uint32) ([]byte, error) {
 	return k, nil
 }
 
+// keys calls fn with the keys of the records from..to-1.
+func (s *indexSpec) keys(rd Reader, from, to uint32, fn func(i uint32, key []byte)) error {
+	return eachRecord(rd, s.target, from, to, func(i uint32, raw []byte) error {
+		key, err := s.key(rd, raw)
+		if err != nil {
+			return &RecordError{s.target.file, i, err}
+		}
+		fn(i, key)
+		return nil
+	})
+}
+
 // targetOf returns the record that a row names.
 func (s *indexSpec) targetOf(row []byte) uint32 {
 	t := binary.LittleEndian.Uint32(row[s.keySize:])
@@ -302,27 +314,16 @@ func (x *index) extend(rd Reader, committed uint32) error {
 	many := int(max(1024, uint32(len(x.rows)/x.spec.rowSize())/8))
 	bulk := int(committed-x.seen) > many
 	var fresh []byte
-	const piece = 1024
-	f := x.spec.target
-	raw := make([]byte, 0, int(min(piece, committed-x.seen))*f.size)
-	for i := x.seen; i < committed; {
-		raw = raw[:int(min(piece, committed-i))*f.size]
-		if err := rd.readAt(f, raw, f.offset(i)); err != nil {
-			return err
+	err := x.spec.keys(rd, x.seen, committed, func(i uint32, key []byte) {
+		if bulk {
+			fresh = x.spec.appendRow(fresh, key, i)
+		} else {
+			x.tail[string(key)] = append(x.tail[string(key)], i)
+			x.seen = i + 1
 		}
-		for at := 0; at < len(raw); at += f.size {
-			key, err := x.spec.key(rd, raw[at:at+f.size])
-			if err != nil {
-				return &RecordError{f.file, i, err}
-			}
-			if bulk {
-				fresh = x.spec.appendRow(fresh, key, i)
-			} else {
-				x.tail[string(key)] = append(x.tail[string(key)], i)
-				x.seen = i + 1
-			}
-			i++
-		}
+	})
+	if err != nil {
+		return err
 	}
 	if bulk {
 		x.fold(fresh)

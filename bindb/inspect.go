@@ -90,10 +90,7 @@ func inspectUnsound(ctx context.Context, cfg Config, refused error) (Inspection,
 // measure adds up the files that can be measured.
 func (in *Inspection) measure(rd Reader) {
 	in.Records, in.Bytes = 0, 0
-	for _, f := range families {
-		if f.root != rd.root().Kind {
-			continue
-		}
+	for _, f := range familiesOf(rd.root().Kind) {
 		n, err := rd.size(f)
 		if err != nil {
 			continue // which has been found already

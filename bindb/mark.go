@@ -73,10 +73,7 @@ func (r *Root) decodeMark(raw []byte) *mark {
 	if json.Unmarshal(body, &m) != nil || m.Schema != markSchema || m.Identity != hex.EncodeToString(r.Identity[:]) {
 		return nil
 	}
-	for _, f := range families {
-		if f.root != r.Kind {
-			continue
-		}
+	for _, f := range familiesOf(r.Kind) {
 		if _, err := f.count(m.Lengths[f.file]); err != nil {
 			return nil // of another version, which declares other files
 		}
@@ -124,10 +121,7 @@ func (r *Root) leaveClean() {
 	}
 	seal := s.encode(r)
 	m.Seal = &sealMark{Size: int64(len(seal)), Sum: crc32.Checksum(seal, castagnoli)}
-	for _, f := range families {
-		if f.root != r.Kind {
-			continue
-		}
+	for _, f := range familiesOf(r.Kind) {
 		n, err := rd.size(f)
 		if err != nil {
 			return

@@ -40,11 +40,7 @@ func RepositoriesByNamespace(r Reader, ns record.Namespace, fn func(index uint32
 			return err
 		}
 	}
-	count, err := Repositories.Count(r)
-	if err != nil {
-		return err
-	}
-	err = Repositories.Scan(r, 0, count, func(i uint32, rec *record.Repository) error {
+	err := Repositories.All(r, func(i uint32, rec *record.Repository) error {
 		if rec.Namespace != ns {
 			return nil
 		}

@@ -173,11 +173,8 @@ func (r *Root) copyFile(ctx context.Context, f *family, path string) (purgeFile,
 		return errors.Join(err, ctx.Err())
 	}
 	err = write(header[:])
-	for b := make([]byte, min(1<<20, size)); err == nil && at < size; {
-		b = b[:min(int64(len(b)), size-at)]
-		if err = v.readAt(f, b, at); err == nil {
-			err = write(b)
-		}
+	if err == nil {
+		err = pieces(v, f, HeaderSize, size, copyPiece, func(_ int64, b []byte) error { return write(b) })
 	}
 	if err == nil {
 		err = out.Sync()
@@ -380,21 +377,14 @@ func CheckPurged(r Reader, limit int) ([]Finding, error) {
 		}
 		return nil
 	}
-	jobs, err := WorkerJobs.Count(r)
+	err := WorkerJobs.All(r, func(i uint32, j *record.WorkerJob) error {
+		if j.Meta.Tombstoned() {
+			return nil
+		}
+		return bad(WorkerJobs.f, i, "job_meta", "is not tombstoned, though the Repository was purged")
+	})
 	if err == nil {
-		err = WorkerJobs.Scan(r, 0, jobs, func(i uint32, j *record.WorkerJob) error {
-			if j.Meta.Tombstoned() {
-				return nil
-			}
-			return bad(WorkerJobs.f, i, "job_meta", "is not tombstoned, though the Repository was purged")
-		})
-	}
-	var patchsets uint32
-	if err == nil {
-		patchsets, err = Patchsets.Count(r)
-	}
-	if err == nil {
-		err = Patchsets.Scan(r, 0, patchsets, func(i uint32, p *record.Patchset) error {
+		err = Patchsets.All(r, func(i uint32, p *record.Patchset) error {
 			if p.CIJob == 0 {
 				return nil
 			}

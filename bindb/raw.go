@@ -34,18 +34,9 @@ func Records(ctx context.Context, rd Reader, fn func(*RawRecord) error) error {
 		if hasPayload {
 			raw.PayloadFile, text = loc.payload.file, payloadReader{src: rd, f: loc.payload}
 		}
-		per := uint32(copyPiece / f.size)
-		buf := make([]byte, int(min(per, count))*f.size)
-		for i := uint32(0); i < count; {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			k := min(per, count-i)
-			if err := rd.readAt(f, buf[:int(k)*f.size], f.offset(i)); err != nil {
-				return err
-			}
-			for j := range k {
-				raw.Index, raw.Bytes = i+j, buf[int(j)*f.size:int(j+1)*f.size]
+		err = pieces(rd, f, HeaderSize, f.offset(count), f.wholeRecords(copyPiece), func(at int64, b []byte) error {
+			for raw.Index = f.index(at); len(b) > 0; raw.Index++ {
+				raw.Bytes, b = b[:f.size], b[f.size:]
 				if hasPayload {
 					raw.Payload = nil
 					if off, n := loc.get(raw.Bytes); n > 0 {
@@ -58,7 +49,10 @@ func Records(ctx context.Context, rd Reader, fn func(*RawRecord) error) error {
 					return err
 				}
 			}
-			i += k
+			return ctx.Err()
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -41,11 +41,7 @@ func encodeRow[T any, P record.Codec[T]](size int, rec T) []byte {
 // rowsOf emits at most one row for each record of a table.
 func rowsOf[T any, P record.Codec[T]](t Table[T, P], row func(i uint32, rec *T) []byte) func(Reader, func([]byte)) error {
 	return func(rd Reader, emit func([]byte)) error {
-		n, err := t.Count(rd)
-		if err != nil {
-			return err
-		}
-		return t.Scan(rd, 0, n, func(i uint32, rec *T) error {
+		return t.All(rd, func(i uint32, rec *T) error {
 			if b := row(i, rec); b != nil {
 				emit(b)
 			}
@@ -61,24 +57,7 @@ func rowsOfSpec(s *indexSpec) func(Reader, func([]byte)) error {
 		if err != nil {
 			return err
 		}
-		const piece = 1024
-		size := s.target.size
-		raw := make([]byte, piece*size)
-		for from := uint32(0); from < n; from += piece {
-			count := min(piece, n-from)
-			raw := raw[:int(count)*size]
-			if err := rd.readAt(s.target, raw, s.target.offset(from)); err != nil {
-				return err
-			}
-			for i := range count {
-				key, err := s.key(rd, raw[int(i)*size:][:size])
-				if err != nil {
-					return &RecordError{s.target.file, from + i, err}
-				}
-				emit(s.appendRow(nil, key, from+i))
-			}
-		}
-		return nil
+		return s.keys(rd, 0, n, func(i uint32, key []byte) { emit(s.appendRow(nil, key, i)) })
 	}
 }
 

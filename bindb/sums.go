@@ -196,10 +196,7 @@ func (r *Root) sumAll(rd Reader) error {
 		return err
 	}
 	s := &sums{batch: batch, files: make([]fileSums, len(families))}
-	for _, f := range families {
-		if f.root != r.Kind {
-			continue
-		}
+	for _, f := range familiesOf(r.Kind) {
 		length, err := rd.size(f)
 		if err != nil {
 			return err
@@ -221,29 +218,27 @@ func (r *Root) sumAll(rd Reader) error {
 // emptySums are those of a root that was just made.
 func (r *Root) emptySums() *sums {
 	s := &sums{files: make([]fileSums, len(families))}
-	for _, f := range families {
-		if f.root == r.Kind {
-			s.files[f.no] = fileSums{HeaderSize, []uint32{crc32.Checksum(header[:], castagnoli)}}
-		}
+	for _, f := range familiesOf(r.Kind) {
+		s.files[f.no] = fileSums{HeaderSize, []uint32{crc32.Checksum(header[:], castagnoli)}}
 	}
 	return s
 }
 
 // eachPage reads a file page by page until fn returns false.
 func eachPage(rd Reader, f *family, length int64, fn func(page int64, b []byte) bool) error {
-	buf := make([]byte, min(length, sumReadPages*sumPage))
-	for at := int64(0); at < length; at += int64(len(buf)) {
-		buf = buf[:min(int64(len(buf)), length-at)]
-		if err := rd.readAt(f, buf, at); err != nil {
-			return err
-		}
-		for from := 0; from < len(buf); from += sumPage {
-			if !fn((at+int64(from))/sumPage, buf[from:min(from+sumPage, len(buf))]) {
-				return nil
+	err := pieces(rd, f, 0, length, sumReadPages*sumPage, func(at int64, b []byte) error {
+		for page := range slices.Chunk(b, sumPage) {
+			if !fn(at/sumPage, page) {
+				return errStop
 			}
+			at += sumPage
 		}
+		return nil
+	})
+	if errors.Is(err, errStop) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // verify compares the files with the checksums and reports at most limit pages

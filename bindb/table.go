@@ -68,32 +68,17 @@ func (t Table[T, P]) noRecord(r Reader, index uint32) error {
 // Scan calls fn for the records from..to-1 in physical order, reading them in
 // large pieces. The record that fn gets is reused.
 func (t Table[T, P]) Scan(r Reader, from, to uint32, fn func(index uint32, rec *T) error) error {
-	const piece = 64 << 10
 	n, err := t.Count(r)
 	if err != nil {
 		return err
 	}
-	to = min(to, n)
-	per := uint32(piece / t.f.size)
-	buf := make([]byte, 0, min(int(per), int(max(to, from)-from))*t.f.size)
 	var rec T
-	for i := from; i < to; {
-		k := min(per, to-i)
-		buf = buf[:int(k)*t.f.size]
-		if err := r.readAt(t.f, buf, t.f.offset(i)); err != nil {
-			return err
+	return eachRecord(r, t.f, from, min(to, n), func(i uint32, raw []byte) error {
+		if err := P(&rec).Decode(raw); err != nil {
+			return &RecordError{t.f.file, i, err}
 		}
-		for j := range k {
-			if err := P(&rec).Decode(buf[int(j)*t.f.size : int(j+1)*t.f.size]); err != nil {
-				return &RecordError{t.f.file, i + j, err}
-			}
-			if err := fn(i+j, &rec); err != nil {
-				return err
-			}
-		}
-		i += k
-	}
-	return nil
+		return fn(i, &rec)
+	})
 }
 
 // All calls fn for every record as Scan does, tombstones included.

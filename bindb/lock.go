@@ -199,6 +199,7 @@ func (r *Root) settle(ctx context.Context) (reverted bool, err error) {
 // head is the first sector of the journal, as far as it matters under a lock.
 type head struct {
 	exists bool
+	id     vfs.FileID
 	whole  bool // the magic is there
 	own    bool // it is the file that this root has written to
 	state  journalState
@@ -235,16 +236,16 @@ func (r *Root) journalHead() (head, error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return head{}, err
 		}
-		return head{exists: true}, nil
+		return head{exists: true, id: info.ID}, nil
 	}
 	if string(b[:journalStateAt]) != journalMagic {
-		return head{exists: true}, nil
+		return head{exists: true, id: info.ID}, nil
 	}
 	if [32]byte(b[journalRootAt:journalLengthAt]) != r.Identity {
 		return head{}, fmt.Errorf("%w: the journal %s describes another root; move it away to go on", ErrForeign, r.journalPath())
 	}
 	h := head{
-		exists: true, whole: true, own: own, state: journalState(b[journalStateAt]),
+		exists: true, id: info.ID, whole: true, own: own, state: journalState(b[journalStateAt]),
 		batch: binary.LittleEndian.Uint64(b[journalBatchAt:]),
 	}
 	if h.state == journalOpen && own && h.batch == r.known {

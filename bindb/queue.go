@@ -3,8 +3,6 @@ package bindb
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
-	"io/fs"
 	"math"
 	"slices"
 	"sort"
@@ -253,9 +251,11 @@ func (k readyKey) less(o readyKey) bool {
 // activeKey is one patchset.ci Job that is queued or running.
 type activeKey struct{ patchset, job uint32 }
 
-func (k activeKey) less(o activeKey) bool {
-	return k.patchset < o.patchset || k.patchset == o.patchset && k.job < o.job
+func (k activeKey) compare(o activeKey) int {
+	return cmp.Or(cmp.Compare(k.patchset, o.patchset), cmp.Compare(k.job, o.job))
 }
+
+func (k activeKey) less(o activeKey) bool { return k.compare(o) < 0 }
 
 // jobQueue is the ready and running Jobs of one committed state. Once published
 // it never changes: the next batch changes a copy, which shares what is equal.
@@ -534,49 +534,35 @@ func (c *queueCache) follow(tx *Tx) (func(), error) {
 
 // queueStamp reads the journal's head under the root's lock.
 func (r *Root) queueStamp() (queueStamp, error) {
-	info, err := r.FS.Lstat(r.journalPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return queueStamp{}, nil
-	}
-	if err != nil {
-		return queueStamp{}, err
-	}
 	h, err := r.journalHead()
-	return queueStamp{info.ID, h.batch}, err
+	return queueStamp{h.id, h.batch}, err
 }
 
 // scanQueue reads all Jobs.
 func scanQueue(rd Reader) (*jobQueue, error) {
-	const piece = 4096
-	f := WorkerJobs.f
 	count, err := WorkerJobs.Count(rd)
 	if err != nil {
 		return nil, err
 	}
 	q := newJobQueue()
-	raw := make([]byte, int(min(piece, count))*f.size)
 	var ready [len(q.ready)][]readyKey
 	var active []activeKey
-	for i := uint32(0); i < count; {
-		k := min(piece, count-i)
-		raw = raw[:int(k)*f.size]
-		if err := rd.readAt(f, raw, f.offset(i)); err != nil {
-			return nil, err
+	err = eachRecord(rd, WorkerJobs.f, 0, count, func(i uint32, raw []byte) error {
+		x := factsOf(raw)
+		q.counts[x.state]++
+		switch x.state {
+		case record.JobStateQueued:
+			ready[x.kind] = append(ready[x.kind], keyOf(x.available, i))
+		case record.JobStateRunning:
+			q.running.Load(i)
 		}
-		for at := 0; at < len(raw); at += f.size {
-			x := factsOf(raw[at : at+f.size])
-			q.counts[x.state]++
-			switch x.state {
-			case record.JobStateQueued:
-				ready[x.kind] = append(ready[x.kind], keyOf(x.available, i))
-			case record.JobStateRunning:
-				q.running.Load(i)
-			}
-			if p, ok := x.activeCI(); ok {
-				active = append(active, activeKey{p, i})
-			}
-			i++
+		if p, ok := x.activeCI(); ok {
+			active = append(active, activeKey{p, i})
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	for kind, keys := range ready {
 		slices.SortFunc(keys, readyKey.compare)
@@ -584,9 +570,7 @@ func scanQueue(rd Reader) (*jobQueue, error) {
 			q.readyOf(record.JobKind(kind)).Load(k)
 		}
 	}
-	slices.SortFunc(active, func(a, b activeKey) int {
-		return cmp.Or(cmp.Compare(a.patchset, b.patchset), cmp.Compare(a.job, b.job))
-	})
+	slices.SortFunc(active, activeKey.compare)
 	for _, k := range active {
 		q.active.Load(k)
 	}

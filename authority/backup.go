@@ -188,7 +188,7 @@ func (a *Authority) copyRoots(ctx context.Context, reg bindb.Reader, dir string,
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(r RepositoryInfo) bool { return r.Meta.Tombstoned() })
+	list = withDirectory(list)
 	total, err := sizeOf(fsys, a.registry.Dir)
 	if err != nil {
 		return err

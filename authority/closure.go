@@ -75,12 +75,8 @@ func readDirectories(fsys vfs.FS, parent string, live []bool) (d directories, er
 
 // liveRepositories says of each record whether it has a directory.
 func liveRepositories(r bindb.Reader) ([]bool, error) {
-	count, err := bindb.Repositories.Count(r)
-	if err != nil {
-		return nil, err
-	}
-	live := make([]bool, 0, count)
-	err = bindb.Repositories.Scan(r, 0, count, func(_ uint32, rec *record.Repository) error {
+	live := []bool{} // not nil: they are known
+	err := bindb.Repositories.All(r, func(_ uint32, rec *record.Repository) error {
 		live = append(live, !rec.Meta.Tombstoned())
 		return nil
 	})

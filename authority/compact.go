@@ -3,7 +3,6 @@ package authority
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
@@ -85,10 +84,7 @@ func examine(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, info := range list {
-		if info.Meta.Tombstoned() {
-			continue
-		}
+	for _, info := range withDirectory(list) {
 		err := a.withRoot(ctx, info.Index, func(root *bindb.Root) error {
 			return sound("repositories/"+label(info.Index), root)
 		})
@@ -116,7 +112,7 @@ func (g *Generation) compact(ctx context.Context, progress func(done, total int6
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(r RepositoryInfo) bool { return r.Meta.Tombstoned() })
+	list = withDirectory(list)
 	total, err := sizeOf(g.opt.FS, g.opt.config(g.old.active, record.RootRegistry, "registry").Dir)
 	if err != nil {
 		return err
@@ -167,10 +163,7 @@ func (g *Generation) compact(ctx context.Context, progress func(done, total int6
 
 // noRunningJob refuses a Repository in which somebody is at work.
 func noRunningJob(r bindb.Reader, repository uint32) error {
-	return bindb.WorkerJobs.Scan(r, 0, bindb.MaxTargets, func(i uint32, j *record.WorkerJob) error {
-		if j.State == record.JobStateRunning && !j.Meta.Tombstoned() {
-			return statef("job %s is running; wait for it or let its lease expire", record.JobLabel(repository, i))
-		}
-		return nil
+	return bindb.RunningJobs(r, func(i uint32) (bool, error) {
+		return false, statef("job %s is running; wait for it or let its lease expire", record.JobLabel(repository, i))
 	})
 }

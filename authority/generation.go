@@ -295,10 +295,7 @@ func (g *Generation) validate(ctx context.Context, verified bool) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, info := range list {
-		if info.Meta.Tombstoned() {
-			continue
-		}
+	for _, info := range withDirectory(list) {
 		root, err := bindb.Open(ctx, g.Repository(info.Index))
 		if err != nil {
 			return err

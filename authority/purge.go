@@ -91,21 +91,9 @@ func (r *Repository) Drain(ctx context.Context) (Drain, error) {
 
 func countActive(view func(func(bindb.Reader) error) error) (d Drain, err error) {
 	err = view(func(r bindb.Reader) error {
-		d = Drain{}
-		n, err := bindb.WorkerJobs.Count(r)
-		if err != nil {
-			return err
-		}
-		return bindb.WorkerJobs.Scan(r, 0, n, func(_ uint32, j *record.WorkerJob) error {
-			switch {
-			case j.Meta.Tombstoned():
-			case j.State == record.JobStateQueued:
-				d.Queued++
-			case j.State == record.JobStateRunning:
-				d.Running++
-			}
-			return nil
-		})
+		n, err := bindb.CountJobs(r, 0)
+		d = Drain{n.Queued, n.Running}
+		return err
 	})
 	return d, err
 }
@@ -304,10 +292,7 @@ func (a *Authority) settlePurges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, info := range list {
-		if info.Meta.Tombstoned() {
-			continue
-		}
+	for _, info := range withDirectory(list) {
 		left, err := bindb.PurgeLeft(a.authorityConfig(info.Index))
 		if err == nil && left {
 			err = a.both(ctx, info.Index, func(*locked) error { return nil })

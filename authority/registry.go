@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
@@ -53,17 +54,19 @@ func (a *Authority) Repositories(ctx context.Context) ([]RepositoryInfo, error) 
 }
 
 func listRepositories(r bindb.Reader) ([]RepositoryInfo, error) {
-	n, err := bindb.Repositories.Count(r)
-	if err != nil {
-		return nil, err
-	}
 	var list []RepositoryInfo
-	err = bindb.Repositories.Scan(r, 0, n, func(i uint32, rec *record.Repository) error {
+	err := bindb.Repositories.All(r, func(i uint32, rec *record.Repository) error {
 		name, err := repositoryName(r, i, rec)
 		list = append(list, RepositoryInfo{i, name, *rec})
 		return err
 	})
 	return list, err
+}
+
+// withDirectory keeps the Repositories that have a directory, in list: all but the
+// tombstoned ones.
+func withDirectory(list []RepositoryInfo) []RepositoryInfo {
+	return slices.DeleteFunc(list, func(r RepositoryInfo) bool { return r.Meta.Tombstoned() })
 }
 
 // RepositoryInfo reads one entry of the registry, tombstoned ones too. The error

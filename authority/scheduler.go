@@ -85,11 +85,7 @@ func (a *Authority) working(ctx context.Context, only []uint32) ([]*Repository, 
 	var list []uint32
 	err := a.registry.View(ctx, func(r bindb.Reader) error {
 		list = list[:0]
-		n, err := bindb.Repositories.Count(r)
-		if err != nil {
-			return err
-		}
-		return bindb.Repositories.Scan(r, 0, n, func(i uint32, rec *record.Repository) error {
+		return bindb.Repositories.All(r, func(i uint32, rec *record.Repository) error {
 			serves := rec.Lifecycle == record.LifecycleActive || rec.Lifecycle == record.LifecycleRetiring
 			if serves && !rec.Meta.Tombstoned() && (len(only) == 0 || slices.Contains(only, i)) {
 				list = append(list, i)

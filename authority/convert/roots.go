@@ -78,11 +78,7 @@ func (t *target) readRegistry(ctx context.Context, rep *Report) ([]registered, e
 	var list []registered
 	err := inspect(ctx, t.Registry(), func(r bindb.Reader) (err error) {
 		list = nil
-		n, err := bindb.Repositories.Count(r)
-		if err != nil {
-			return err
-		}
-		return bindb.Repositories.Scan(r, 0, n, func(i uint32, rec *record.Repository) error {
+		return bindb.Repositories.All(r, func(i uint32, rec *record.Repository) error {
 			b, err := bindb.RepositoryPayload.Read(r, rec.PayloadOffset, int(rec.PayloadLen))
 			if err != nil {
 				return err
@@ -118,28 +114,11 @@ func (t *target) checkRepository(ctx context.Context, rep *RepositoryReport, rec
 		if rec.Lifecycle != record.LifecyclePurged {
 			return nil
 		}
-		n, err := bindb.WorkerJobs.Count(r)
-		if err != nil {
-			return err
+		findings, err := bindb.CheckPurged(r, 1)
+		if err == nil && len(findings) > 0 {
+			err = sourcef(fmt.Sprintf("repositories/%d", rep.Index), "%s", findings[0])
 		}
-		err = bindb.WorkerJobs.Scan(r, 0, n, func(i uint32, j *record.WorkerJob) error {
-			if j.Meta.Tombstoned() {
-				return nil
-			}
-			return sourcef(fmt.Sprintf("repositories/%d", rep.Index), "is purged, but worker_job.bin record %d is live (J06)", i)
-		})
-		if err != nil {
-			return err
-		}
-		if n, err = bindb.Patchsets.Count(r); err != nil {
-			return err
-		}
-		return bindb.Patchsets.Scan(r, 0, n, func(i uint32, p *record.Patchset) error {
-			if p.CIJob == 0 {
-				return nil
-			}
-			return sourcef(fmt.Sprintf("repositories/%d", rep.Index), "is purged, but patchset.bin record %d names a Job (J06)", i)
-		})
+		return err
 	})
 	if err != nil {
 		return unsound(fmt.Sprintf("repositories/%d", rep.Index), err)

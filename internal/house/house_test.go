@@ -26,6 +26,7 @@ var aside = []string{
 	"authority/authoritytest",
 	"authority/crashtest",
 	"gitrepo/gitrepotest",
+	"server/rest/resttest",
 	"docs",
 	"internal/house",
 }

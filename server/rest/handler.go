@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -37,8 +38,9 @@ type Config struct {
 	// Logger is told of internal errors and panics, with their causes. Nil is
 	// slog's default.
 	Logger *slog.Logger
-	// Done, if not nil, is told of every call that has been answered.
-	Done func(Call)
+	// Done, if not nil, is told of every call that has been answered, with the
+	// context of its request.
+	Done func(context.Context, Call)
 }
 
 // Call is one call that was answered.
@@ -129,7 +131,7 @@ func New(cfg Config) http.Handler {
 // noRoute answers a request for which there is no route.
 func (h *handler) noRoute(w http.ResponseWriter, r *http.Request) {
 	e := WriteProblem(w, r, &workitem.Error{Code: workitem.NotFound, Message: "there is no such route"})
-	h.done(Call{Status: Status(e.Code), Code: e.Code, RequestID: RequestID(r.Context())}, time.Now())
+	h.done(r.Context(), Call{Status: Status(e.Code), Code: e.Code, RequestID: RequestID(r.Context())}, time.Now())
 }
 
 // ServeHTTP answers a request.
@@ -159,10 +161,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // done reports a call that began at some time.
-func (h *handler) done(c Call, began time.Time) {
+func (h *handler) done(ctx context.Context, c Call, began time.Time) {
 	if h.cfg.Done != nil {
 		c.Took = time.Since(began)
-		h.cfg.Done(c)
+		h.cfg.Done(ctx, c)
 	}
 }
 
@@ -196,7 +198,7 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"operation", call.name(), "error", err, "cause", errors.Unwrap(e))
 		}
 	}
-	h.done(call, began)
+	h.done(r.Context(), call, began)
 }
 
 func (c *Call) name() string {

@@ -1,6 +1,7 @@
 package workitem
 
 import (
+	"bytes"
 	"crypto/sha1" // UUIDs of version 5 are defined with SHA-1; nothing relies on its strength
 	"encoding/hex"
 )
@@ -94,3 +95,6 @@ func (id ID) appendUUID(b []byte) []byte {
 	b = hex.AppendEncode(append(b, '-'), id[8:10])
 	return hex.AppendEncode(append(b, '-'), id[10:16])
 }
+
+// Compare orders ids as their handles are ordered.
+func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }

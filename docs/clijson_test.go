@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,6 +22,7 @@ import (
 	"github.com/writ-authority/writ/gate"
 	"github.com/writ-authority/writ/gitrepo/gitrepotest"
 	"github.com/writ-authority/writ/internal/cli"
+	"github.com/writ-authority/writ/workitem"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -37,9 +39,10 @@ func TestMain(m *testing.M) {
 
 // member is one row of a table in cli-json.md.
 type member struct {
-	typ      string // string, integer, boolean, any, or the name of another table
+	typ      string // string, integer, number, boolean, any, or the name of another table
 	array    bool
 	optional bool
+	nullable bool
 }
 
 // contract is what cli-json.md says: the members of each document and object.
@@ -47,7 +50,7 @@ type contract map[string]map[string]member
 
 var (
 	heading = regexp.MustCompile("^### `([a-z0-9.-]+)`$")
-	row     = regexp.MustCompile("^\\| `([a-z0-9_]+)(\\?)?` \\| `?([a-z-]+)`?(\\[\\])? \\| .*\\|$")
+	row     = regexp.MustCompile("^\\| `([a-z0-9_*-]+)(\\?)?` \\| `?([a-z-]+)`?(\\[\\])?( or null)? \\| .*\\|$")
 )
 
 func readContract(t *testing.T) contract {
@@ -74,7 +77,13 @@ func readContract(t *testing.T) contract {
 		if m == nil {
 			t.Fatalf("cli-json.md, %s: the row %q is malformed", name, line)
 		}
-		c[name][m[1]] = member{typ: m[3], array: m[4] != "", optional: m[2] != ""}
+		c[name][m[1]] = member{typ: m[3], array: m[4] != "", optional: m[2] != "", nullable: m[5] != ""}
+	}
+	for _, table := range c {
+		if all, ok := table["*"]; ok {
+			delete(table, "*")
+			maps.Copy(table, c[all.typ])
+		}
 	}
 	return c
 }
@@ -102,8 +111,30 @@ func TestJSONContractNamesEveryMember(t *testing.T) {
 	} {
 		c.compare(t, x.table, reflect.TypeOf(x.value))
 	}
-	delete(c["writ.diffstat.v1"], "schema") // added by the command
-	c.compare(t, "writ.diffstat.v1", reflect.TypeOf(gate.Diffstat{}))
+	for table, body := range map[string]any{
+		"writ.diffstat.v1":         gate.Diffstat{},
+		"writ.job-handle.v1":       workitem.Handle{},
+		"writ.job-view.v1":         workitem.View{},
+		"writ.job-page.v1":         workitem.Page{},
+		"writ.job-result.v1":       workitem.Result{},
+		"writ.job-explain.v1":      workitem.Diagnostics{},
+		"writ.job-history.v1":      workitem.History{},
+		"writ.job-graph.v1":        workitem.Graph{},
+		"writ.job-cancelled.v1":    workitem.Cancelled{},
+		"writ.job-retry.v1":        workitem.RetryHandle{},
+		"writ.job-claim.v1":        workitem.ClaimAnswer{},
+		"writ.job-renewal.v1":      workitem.Renewal{},
+		"writ.job-checkpointed.v1": workitem.Checkpointed{},
+		"writ.job-settled.v1":      workitem.Settled{},
+		"writ.job-consent.v1":      workitem.ConsentState{},
+		"writ.job-reconciled.v1":   workitem.Reconciled{},
+		"writ.job-pruned.v1":       workitem.Pruned{},
+		"writ.job-stats.v1":        workitem.Stats{},
+		"writ.job-kinds.v1":        workitem.Kinds{},
+	} {
+		delete(c[table], "schema") // added by the command
+		c.compare(t, table, reflect.TypeOf(body))
+	}
 }
 
 func (c contract) compare(t *testing.T, table string, typ reflect.Type) {
@@ -114,10 +145,9 @@ func (c contract) compare(t *testing.T, table string, typ reflect.Type) {
 		return
 	}
 	seen := map[string]bool{}
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for _, f := range reflect.VisibleFields(typ) {
 		tag, ok := f.Tag.Lookup("json")
-		if !ok || !f.IsExported() {
+		if !ok || !f.IsExported() || tag == "-" {
 			continue
 		}
 		name, options, _ := strings.Cut(tag, ",")
@@ -130,6 +160,9 @@ func (c contract) compare(t *testing.T, table string, typ reflect.Type) {
 		if want := strings.Contains(options, "omitempty"); m.optional != want {
 			t.Errorf("cli-json.md, %s: %s is optional: %v, in the program: %v", table, name, m.optional, want)
 		}
+		if want := f.Type.Kind() == reflect.Pointer && !m.optional; m.nullable != want {
+			t.Errorf("cli-json.md, %s: %s may be null: %v, in the program: %v", table, name, m.nullable, want)
+		}
 		ft := f.Type
 		for ft.Kind() == reflect.Pointer || ft.Kind() == reflect.Slice {
 			if (ft.Kind() == reflect.Slice) != m.array && ft.Kind() == reflect.Slice {
@@ -137,7 +170,11 @@ func (c contract) compare(t *testing.T, table string, typ reflect.Type) {
 			}
 			ft = ft.Elem()
 		}
-		if ft.Kind() == reflect.Struct {
+		if ft.Kind() == reflect.Map {
+			if _, ok := c[m.typ]; !ok {
+				t.Errorf("cli-json.md has no table %s", m.typ)
+			}
+		} else if ft.Kind() == reflect.Struct {
 			c.compare(t, m.typ, ft)
 		} else if want := jsonType(ft); m.typ != want {
 			t.Errorf("cli-json.md, %s: %s is %s, in the program %s", table, name, m.typ, want)
@@ -159,6 +196,8 @@ func jsonType(t reflect.Type) string {
 		return "string"
 	case reflect.Bool:
 		return "boolean"
+	case reflect.Float64:
+		return "number"
 	case reflect.Interface:
 		return "any"
 	}
@@ -230,7 +269,9 @@ func (o *observer) look(t *testing.T, path, table string, value any) {
 			}
 		}
 		for _, v := range list {
-			o.value(t, at, m.typ, v)
+			if v != nil || !m.nullable {
+				o.value(t, at, m.typ, v)
+			}
 		}
 		o.paths[at+" "+m.typ] = true
 	}
@@ -250,6 +291,8 @@ func (o *observer) value(t *testing.T, path, typ string, v any) {
 		_, ok = v.(string)
 	case "boolean":
 		_, ok = v.(bool)
+	case "number":
+		_, ok = v.(json.Number)
 	case "integer":
 		var n json.Number
 		if n, ok = v.(json.Number); ok {

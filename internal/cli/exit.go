@@ -14,6 +14,7 @@ import (
 	"github.com/writ-authority/writ/gate/suite"
 	"github.com/writ-authority/writ/gitrepo"
 	"github.com/writ-authority/writ/internal/planfile"
+	"github.com/writ-authority/writ/workitem"
 )
 
 // The exit codes of every command.
@@ -32,6 +33,9 @@ const (
 // errBlocked ends a command whose report has said everything already.
 var errBlocked = errors.New("blocked")
 
+// errNoJobs is returned where there is no work item authority.
+var errNoJobs = errors.New("no jobs here")
+
 // usageError is a mistake in the command line itself.
 type usageError struct{ err error }
 
@@ -47,6 +51,22 @@ var codes = []struct {
 }{
 	{gate.ErrInterrupted, exitInterrupted, "interrupted"},
 	{context.Canceled, exitInterrupted, "interrupted"},
+	{workitem.ErrInvalidRequest, exitUsage, "invalid_request"},
+	{&workitem.Error{Code: workitem.PayloadTooLarge}, exitUsage, "payload_too_large"},
+	{workitem.ErrUnauthenticated, exitAuth, "unauthenticated"},
+	{workitem.ErrUnauthorizedTarget, exitAuth, "unauthorized_target"},
+	{workitem.ErrForbiddenScope, exitAuth, "forbidden_scope"},
+	{workitem.ErrNotFound, exitNotFound, "not_found"},
+	{workitem.ErrDependencyUnavailable, exitNotFound, "dependency_unavailable"},
+	{workitem.ErrDuplicateRequest, exitConflict, "duplicate_request"},
+	{workitem.ErrStaleFence, exitConflict, "stale_fence_duplicate_effect"},
+	{workitem.ErrClaimMismatch, exitConflict, "claim_mismatch"},
+	{workitem.ErrInvalidState, exitRefused, "invalid_state_combination"},
+	{workitem.ErrInFlight, exitRefused, "in_flight"},
+	{workitem.ErrConsentDenied, exitRefused, "consent_denied"},
+	{&workitem.Error{Code: workitem.TooManyRequests}, exitUnavailable, "too_many_requests"},
+	{workitem.ErrAuthorityUnavailable, exitUnavailable, "authority_unavailable"},
+	{workitem.ErrInternal, exitCorrupt, "internal_error"},
 	{convert.ErrDrift, exitConflict, "source_changed"},
 	{convert.ErrSource, exitCorrupt, "refused_source"},
 	{convert.ErrChoice, exitUsage, "no_such_conversion"},
@@ -68,6 +88,7 @@ var codes = []struct {
 	{gitrepo.ErrOldGit, exitUnavailable, "old_git"},
 	{authority.ErrUnsuitable, exitUsage, "unsuitable_directory"},
 	{authority.ErrNoAuthority, exitNotFound, "no_authority"},
+	{errNoJobs, exitNotFound, "no_jobs"},
 	{authority.ErrNoBackup, exitNotFound, "no_backup"},
 	{bindb.ErrNotFound, exitNotFound, "not_found"},
 	{authority.ErrGeneration, exitConflict, "generation"},
@@ -116,6 +137,13 @@ func adviceOf(err error) string {
 		err    error
 		advice string
 	}{
+		{errNoJobs, "say where the jobs are, with --data or --server"},
+		{workitem.ErrDuplicateRequest, "another job needs another idempotency key; the job that has this one was not changed"},
+		{workitem.ErrDependencyUnavailable, "submit the parents first; their ids are what `writ job submit` prints"},
+		{workitem.ErrStaleFence, "stop working on it: somebody else has the job, or may have it; `writ job get` shows who"},
+		{workitem.ErrUnauthorizedTarget, "a request names the tenant and the owner of its caller; --tenant and --owner say who that is"},
+		{workitem.ErrUnauthenticated, "put a token into WRIT_TOKEN; `writ token create` makes one"},
+		{workitem.ErrForbiddenScope, "use a token that has the scope"},
 		{authority.ErrNoAuthority, "run `writ gate` in a checkout to make it, or `writ repo add NAME --data DIR` without one"},
 		{authority.ErrUnsuitable, "choose a real directory on a local disk with --data"},
 		{authority.ErrGeneration, "run the command again"},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/gate"
+	"github.com/writ-authority/writ/workitem"
 )
 
 // app is what the commands share: the streams and the global flags.
@@ -28,6 +29,7 @@ type app struct {
 	repo     string
 	data     string
 	json     bool
+	at       connection
 	style    style
 	errStyle style
 }
@@ -93,10 +95,15 @@ func (a *app) fail(err error, name string) {
 	message, advice := strings.TrimSpace(err.Error()), adviceOf(err)
 	message = strings.ReplaceAll(message, context.Canceled.Error(), "interrupted")
 	if a.json {
-		_ = json.NewEncoder(a.out).Encode(map[string]any{
-			"schema": "writ.error.v1",
-			"error":  map[string]string{"code": name, "message": message, "advice": advice},
-		})
+		object := map[string]string{"code": name, "message": message, "advice": advice}
+		if refusal := (*workitem.Error)(nil); errors.As(err, &refusal) {
+			for member, text := range map[string]string{"field": refusal.Field, "differs": refusal.Differs, "outcome": refusal.Outcome} {
+				if text != "" {
+					object[member] = text
+				}
+			}
+		}
+		_ = json.NewEncoder(a.out).Encode(map[string]any{"schema": "writ.error.v1", "error": object})
 	}
 	fmt.Fprintf(a.err, "writ: %s\n", printable(message))
 	if advice != "" {
@@ -136,7 +143,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.gate(), a.initFile(), a.review(), a.attest(), a.waiver(),
 		a.policy(), a.task(), a.change(), a.patchset(), a.plan(), a.land(),
-		a.log(), a.show(), a.status(), a.doctor(), a.queue(), a.repository(), a.db(),
+		a.log(), a.show(), a.status(), a.doctor(), a.queue(), a.job(), a.repository(), a.db(),
 	)
 	wrapArgs(root)
 	return root

@@ -24,6 +24,7 @@ func (s style) faint(text string) string  { return s.paint("02", text) }
 func (s style) red(text string) string    { return s.paint("31", text) }
 func (s style) green(text string) string  { return s.paint("32", text) }
 func (s style) yellow(text string) string { return s.paint("33", text) }
+func (s style) plain(text string) string  { return s.paint("00", text) }
 
 // printable makes text from outside safe to show: control characters, which could
 // steer the terminal, become visible.

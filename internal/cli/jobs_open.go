@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writ-authority/writ/client"
+	"github.com/writ-authority/writ/server/operation"
+)
+
+// connection says where the work item authority is and as whom a command speaks to
+// it. What no flag says comes from the environment.
+type connection struct {
+	server, token, tenant, owner string
+}
+
+// The environment of a connection.
+const (
+	serverVariable = "WRIT_SERVER"
+	bearerVariable = "WRIT_TOKEN"
+	tenantVariable = "WRIT_TENANT"
+	ownerVariable  = "WRIT_OWNER"
+)
+
+// localTenant is the tenant of somebody who names none.
+const localTenant = "local"
+
+// connectionFlags adds the flags of a connection to a command and to those below
+// it.
+func (a *app) connectionFlags(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.StringVar(&a.at.server, "server", "", "URL of a server (default: $"+serverVariable+", else the data directory)")
+	f.StringVar(&a.at.token, "token", "", "token for the server; better in $"+bearerVariable+", where other users do not see it")
+	f.StringVar(&a.at.tenant, "tenant", "", "tenant to work for, without a server (default: $"+tenantVariable+", else "+localTenant+")")
+	f.StringVar(&a.at.owner, "owner", "", "on whose behalf jobs are submitted (default: $"+ownerVariable+", else the user)")
+}
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+func (a *app) serverURL() string { return firstOf(a.at.server, os.Getenv(serverVariable)) }
+func (a *app) bearer() string    { return firstOf(a.at.token, os.Getenv(bearerVariable)) }
+
+// caller is the tenant and the owner whom a request names. Of a server only the
+// token decides; a development token says whom it stands for.
+func (a *app) caller() (tenant, owner string, err error) {
+	tenant = firstOf(a.at.tenant, os.Getenv(tenantVariable))
+	owner = firstOf(a.at.owner, os.Getenv(ownerVariable))
+	if dev, ok := strings.CutPrefix(a.bearer(), "dev:"); ok && a.serverURL() != "" {
+		parts := strings.Split(dev, ":")
+		for i, text := range []*string{&tenant, &owner} {
+			if *text == "" && i < len(parts) {
+				*text, _ = url.PathUnescape(parts[i]) // a malformed one is refused by the server
+			}
+		}
+	}
+	if owner == "" {
+		if owner, err = userName(); err != nil {
+			return "", "", err
+		}
+	}
+	return firstOf(tenant, localTenant), owner, nil
+}
+
+// userName is the name of the person who runs the command.
+func userName() (string, error) {
+	u, err := user.Current()
+	if err != nil {
+		return "", &usageError{errors.New("the name of the user is unknown; --owner says it: " + err.Error())}
+	}
+	return u.Username, nil
+}
+
+// authorityOfJobs is the work item authority as a command has reached it.
+type authorityOfJobs struct {
+	operation.Jobs
+	held  bool // by this process: nobody else can open it meanwhile
+	close func() error
+}
+
+// withJobs opens the work item authority, runs fn and closes it.
+func (a *app) withJobs(ctx context.Context, fn func(operation.Jobs) error) error {
+	jobs, err := a.openJobs(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(jobs), jobs.close())
+}
+
+const (
+	forever   = time.Duration(-1)      // how long follow may ask
+	maxWait   = 60 * time.Second       // what a server keeps one question at most
+	heldPause = 250 * time.Millisecond // between two questions to a store of this process
+)
+
+// follow asks until ask says that it is done, at least once and for as long as
+// wait. A server may keep one question for up to step; ask is told how long. A store
+// that this process opens is closed between two questions, so that others can
+// change what is waited for.
+func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(jobs operation.Jobs, wait float64) (bool, error)) error {
+	deadline := time.Now().Add(wait)
+	left := func() time.Duration {
+		if wait == forever {
+			return step
+		}
+		return max(0, min(step, time.Until(deadline)))
+	}
+	for {
+		jobs, err := a.openJobs(ctx)
+		if err != nil {
+			return err
+		}
+		done := false
+		for {
+			keep := left()
+			question := keep
+			if jobs.held {
+				question = 0
+			}
+			done, err = ask(jobs, question.Seconds())
+			done = done || keep == 0
+			if err != nil || done || jobs.held {
+				break
+			}
+		}
+		err = errors.Join(err, jobs.close())
+		if ctx.Err() != nil {
+			err = ctx.Err() // whatever a question that was broken off has answered
+		}
+		if err != nil || done {
+			return err
+		}
+		pause := time.NewTimer(min(heldPause, left()))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// openJobs reaches the work item authority: the server that is named, else the one
+// that has the data directory open.
+func (a *app) openJobs(ctx context.Context) (*authorityOfJobs, error) {
+	if server := a.serverURL(); server != "" {
+		return connected(client.Config{URL: server, Token: a.bearer()})
+	}
+	if a.at.token != "" {
+		return nil, &usageError{errors.New("--token is for a server; --server says which")}
+	}
+	data, err := a.dataDir(ctx)
+	if err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(data, "runtime", "writ.sock")
+	serving, err := answers(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	if !serving {
+		return nil, fmt.Errorf("%w: no server has %s open", errNoJobs, data)
+	}
+	tenant, owner, err := a.caller()
+	if err != nil {
+		return nil, err
+	}
+	return connected(client.Config{Socket: socket, Token: localToken(tenant, owner)})
+}
+
+func connected(c client.Config) (*authorityOfJobs, error) {
+	jobs, err := client.New(c)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return &authorityOfJobs{Jobs: jobs, close: jobs.Close}, nil
+}
+
+// localToken is the development token of the person who runs a server, which takes
+// it at its socket only.
+func localToken(tenant, owner string) string {
+	encode := func(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+	return "dev:" + encode(tenant) + ":" + encode(owner) + ":jobs:admin"
+}
+
+// probeTimeout bounds how long a server may take to accept a connection.
+const probeTimeout = 5 * time.Second
+
+// answers says whether a server listens at a socket. One that a killed server has
+// left does not answer; neither does a path that is too long for a socket.
+func answers(ctx context.Context, socket string) (bool, error) {
+	d := net.Dialer{Timeout: probeTimeout}
+	c, err := d.DialContext(ctx, "unix", socket)
+	if err == nil {
+		return true, c.Close()
+	}
+	for _, nobody := range []error{syscall.ENOENT, syscall.ECONNREFUSED, syscall.ENOTDIR, syscall.EINVAL} {
+		if errors.Is(err, nobody) {
+			return false, nil
+		}
+	}
+	return false, err
+}

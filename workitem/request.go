@@ -606,10 +606,7 @@ func (r *reader) instant(field string, at int32) (Instant, string) {
 	}
 	if v.kind == jsonString {
 		if instant, canonical, ok := parseInstant(v.text); ok {
-			if instant == 0 {
-				instant = -1 // 0 would be no deadline; both have passed
-			}
-			return instant, canonical
+			return sooner(instant), canonical
 		}
 	}
 	r.refuse(field, "must be an RFC 3339 date and time with an offset, or null")

@@ -234,6 +234,7 @@ const (
 	ReasonTerminal       = "terminal"
 	ReasonExhausted      = "exhausted"
 	ReasonTenantQuota    = "tenant_quota"
+	ReasonFaulty         = "faulty" // its row or its dependencies are damaged
 )
 
 // ClaimAnswer is a claim, or why there is none. Job is the view of the claimed

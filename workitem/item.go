@@ -1,9 +1,13 @@
 package workitem
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
-// Item is the stored row of a job (section 7.1): what its lifecycle needs. Empty
-// strings and zero instants stand for null.
+// Item is the stored row of a job (section 7.1): what its lifecycle needs. What
+// was asked for lies in its Stored half, which never changes. Empty strings and
+// zero instants stand for null.
 type Item struct {
 	// Row is the engine's own number of the row.
 	Row int64
@@ -39,7 +43,7 @@ type Item struct {
 	ConsentGrantedAt           Instant
 	ConsentExpiresAt           Instant
 
-	// CorrelationID is the request's, or its request id.
+	// CorrelationID is there once the Stored half was read.
 	CorrelationID string
 }
 
@@ -54,3 +58,154 @@ const (
 	DepVerified
 	DepFaulty
 )
+
+// Stored is the half of a job that never changes.
+type Stored struct {
+	Metadata       []byte // JSON with the extension record (section 7.2)
+	Digest         Digest // immutable digest
+	Loose          Digest // digest of the projection without its input digest
+	IdempotencyKey Digest // scoped key (section 4.4)
+	CorrelationID  string
+	RequestID      string
+	LaneID         string
+	CandidateID    string
+	GenerationID   string
+	Trace          string // W3C trace context of the submission
+}
+
+// Bucket is the admission priority, 0..3 (section 7.3).
+func (it *Item) Bucket() int { return min(it.Priority, 3) }
+
+// live says that somebody holds the item now.
+func (it *Item) live(now Instant) bool {
+	return it.held() && it.LeaseExpiresAt > now
+}
+
+// held says that the newest lease was not given back, whether or not its time has
+// run out.
+func (it *Item) held() bool { return it.Status == Leased || it.Status == Running }
+
+// expired says that the lease has run out and was not reclaimed.
+func (it *Item) expired(now Instant) bool {
+	return it.held() && it.LeaseExpiresAt <= now
+}
+
+// consent is the state of the gate.
+func (it *Item) consent(now Instant) string {
+	return ConsentStateAt(it.ConsentRequired, it.ConsentGrantedAt, it.ConsentExpiresAt, now)
+}
+
+// Position says when an item may be claimed if nothing but time passes: at once
+// (Claimable), from an instant on (ClaimableFrom), or not at all.
+type Position int64
+
+// Claimable is the position of items that only a deadline or a lapsing consent
+// can still take away.
+const (
+	Unclaimable Position = -1
+	Claimable   Position = 0
+)
+
+// Position places a ready item among the claimable ones, among those that wait
+// for their time, or nowhere (decision: rows that can't be claimed never lie in
+// the way of those that can).
+func (it *Item) Position(now Instant) Position {
+	switch {
+	case it.Status != Ready, it.Attempt >= it.MaxAttempts, it.DepState == DepFaulty:
+		return Unclaimable
+	case it.NextRetryAt > now:
+		return Position(it.NextRetryAt)
+	default:
+		return Claimable
+	}
+}
+
+// Obstacles are the reasons why the item can't be claimed at this instant, in the
+// order in which a claim meets them; none means that it can be, apart from the
+// tenant's quota. It is the one definition of readiness: claims, the listing of
+// claimable jobs, counts and explanations all follow it.
+func (it *Item) Obstacles(now Instant) []string {
+	var why []string
+	if it.Status.Terminal() {
+		return append(why, ReasonTerminal)
+	}
+	if it.Status == Submitted {
+		why = append(why, ReasonSubmitted)
+	}
+	if it.live(now) {
+		why = append(why, ReasonLeased)
+	}
+	if it.Status != Submitted && !it.live(now) && it.Attempt >= it.MaxAttempts {
+		why = append(why, ReasonExhausted)
+	}
+	if it.NextRetryAt > now {
+		why = append(why, ReasonBackoff)
+	}
+	if it.Deadline != 0 && it.Deadline < now {
+		why = append(why, ReasonDeadlinePassed)
+	}
+	if it.DepState == DepFaulty {
+		why = append(why, ReasonFaulty)
+	}
+	if s := it.consent(now); s != ConsentNotRequired && s != ConsentActive {
+		why = append(why, ReasonConsentDenied)
+	}
+	return why
+}
+
+// claimable is Obstacles without the list.
+func (it *Item) claimable(now Instant) bool {
+	switch {
+	case it.Status == Ready, it.expired(now):
+	default:
+		return false
+	}
+	if it.Attempt >= it.MaxAttempts || it.NextRetryAt > now || it.DepState == DepFaulty ||
+		it.Deadline != 0 && it.Deadline < now {
+		return false
+	}
+	s := it.consent(now)
+	return s == ConsentNotRequired || s == ConsentActive
+}
+
+// Less says whether a comes before b among the claimable jobs of one fairness
+// group (decision W1): priority descending, deadline ascending with none last,
+// created, id. Native order has no priority (section 10.3).
+func Less(a, b *Item, native bool) bool {
+	if !native && a.Priority != b.Priority {
+		return a.Priority > b.Priority
+	}
+	if x, y := a.Due(), b.Due(); x != y {
+		return x < y
+	}
+	if a.CreatedAt != b.CreatedAt {
+		return a.CreatedAt < b.CreatedAt
+	}
+	return bytes.Compare(a.ID[:], b.ID[:]) < 0
+}
+
+// Never is later than every instant.
+const Never Instant = 1<<63 - 1
+
+// Due is the deadline, or Never.
+func (it *Item) Due() Instant {
+	if it.Deadline == 0 {
+		return Never
+	}
+	return it.Deadline
+}
+
+// ConsentUntil is when the gate closes: Never without a gate or an expiry, 0 if
+// consent was never granted.
+func (it *Item) ConsentUntil() Instant {
+	switch {
+	case !it.ConsentRequired:
+		return Never
+	case it.ConsentGrantedAt == 0:
+		return 0
+	case it.ConsentExpiresAt == 0:
+		return Never
+	default:
+		return it.ConsentExpiresAt
+	}
+}

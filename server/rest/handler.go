@@ -113,7 +113,7 @@ func New(cfg Config) http.Handler {
 		slices.Sort(methods)
 		r.allow = []string{strings.Join(methods, ", ")}
 	}
-	document := Document()
+	text := Document()
 	h.mux.HandleFunc("/v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header()["Allow"] = []string{"GET, HEAD"}
@@ -121,8 +121,8 @@ func New(cfg Config) http.Handler {
 			return
 		}
 		w.Header()["Content-Type"] = headerJSON
-		w.Header()["Content-Length"] = []string{strconv.Itoa(len(document))}
-		_, _ = w.Write(document) // the client is gone: nobody is left to tell
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(text))}
+		_, _ = w.Write(text) // the client is gone: nobody is left to tell
 	})
 	h.mux.HandleFunc("/", h.noRoute)
 	return h

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -20,15 +21,18 @@ const schemas = "#/components/schemas/"
 // null is the schema of null alone.
 var null = &huma.Schema{Type: "null", Enum: []any{nil}}
 
-// Document gives the OpenAPI 3.1 document of everything below /v1, as JSON.
-func Document() []byte {
+// Document gives the OpenAPI 3.1 document of everything below /v1, as JSON. It may
+// not be changed.
+func Document() []byte { return document() }
+
+var document = sync.OnceValue(func() []byte {
 	text, err := json.MarshalIndent(OpenAPI(), "", "  ")
 	if err != nil {
 		// It is made from declarations of this module only.
 		panic("rest: the OpenAPI document can't be made: " + err.Error())
 	}
 	return append(text, '\n')
-}
+})
 
 // OpenAPI makes the document from the table of operations and the types that the
 // handlers decode and encode.

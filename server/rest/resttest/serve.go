@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -29,7 +30,7 @@ type Bundle struct {
 // principal of a call is whoever its token names: see Token.
 func Serve(tb testing.TB, jobs func(workitem.Principal) operation.Jobs) *Bundle {
 	tb.Helper()
-	handler := rest.New(rest.Config{Authenticate: func(r *http.Request) (operation.Jobs, workitem.Principal, error) {
+	handler := rest.New(rest.Config{Logger: slog.New(slog.NewTextHandler(tb.Output(), nil)), Authenticate: func(r *http.Request) (operation.Jobs, workitem.Principal, error) {
 		p, ok := principal(r.Header.Get("Authorization"))
 		if !ok {
 			return nil, p, &workitem.Error{Code: workitem.Unauthenticated, Message: "a bearer token is needed"}

@@ -45,7 +45,7 @@ func setup(t *testing.T, change ...func(*rest.Config)) *bundle {
 			return b.fake, caller, nil
 		},
 		Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
-		Done:   func(c rest.Call) { b.calls = append(b.calls, c) },
+		Done:   func(_ context.Context, c rest.Call) { b.calls = append(b.calls, c) },
 	}
 	for _, f := range change {
 		f(&cfg)

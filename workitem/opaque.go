@@ -1,6 +1,7 @@
 package workitem
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -110,13 +111,14 @@ var base64Value = func() (values [256]byte) {
 	return values
 }()
 
-// decodeOpaque reads what appendOpaque has written. A value without the prefix was
-// stored before there was an encoding, and is what it is.
-func decodeOpaque(s string) (string, bool) {
-	if len(s) < len(opaquePrefix) || s[:len(opaquePrefix)] != opaquePrefix {
-		return s, true
+// decodeOpaque appends what appendOpaque has encoded. A value without the prefix was
+// stored before there was an encoding, and is what it is. If s is damaged, b is
+// given back as it was.
+func decodeOpaque(b []byte, s string) ([]byte, bool) {
+	s, hidden := strings.CutPrefix(s, opaquePrefix)
+	if !hidden {
+		return append(b, s...), true
 	}
-	s = s[len(opaquePrefix):]
 	padding := 0
 	for len(s) > 0 && (s[len(s)-1] == '=' || s[len(s)-1] == '.') {
 		if s[len(s)-1] == '=' {
@@ -124,26 +126,26 @@ func decodeOpaque(s string) (string, bool) {
 		}
 		s = s[:len(s)-1]
 	}
-	var buf [192]byte
-	plain, bits, held, count := buf[:0], uint32(0), 0, 0
+	start := len(b)
+	bits, held, count := uint32(0), 0, 0
 	for i := 0; i < len(s); i++ {
 		v := base64Value[s[i]]
 		if v >= 64 {
 			if v == 64 {
 				continue
 			}
-			return "", false
+			return b[:start], false
 		}
 		count++
 		bits, held = bits<<6|uint32(v), held+6
 		if held >= 8 {
 			held -= 8
-			plain = append(plain, byte(bits>>held))
+			b = append(b, byte(bits>>held))
 			bits &= 1<<held - 1
 		}
 	}
-	if count == 0 || count%4 == 1 || padding > (4-count%4)%4 || bits != 0 || !utf8.Valid(plain) {
-		return "", false
+	if count == 0 || count%4 == 1 || padding > (4-count%4)%4 || bits != 0 || !utf8.Valid(b[start:]) {
+		return b[:start], false
 	}
-	return string(plain), true
+	return b, true
 }

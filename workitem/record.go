@@ -28,7 +28,9 @@ type Record struct {
 }
 
 // EncodeRecord writes the whole metadata object of a job: a record, in the member
-// order of the reference, with every identifier in opaque form (section 7.4).
+// order of the reference, with every identifier in opaque form (section 7.4). The
+// sanitiser has nothing to take out of such an object; that it would is an
+// internal_error, since a row must say what was submitted.
 func EncodeRecord(r *Record) ([]byte, error) {
 	b := make([]byte, 0, 2560)
 	b = append(b, `{"`+recordMember+`":{"contract_version":"1","job_id":`...)
@@ -86,7 +88,27 @@ func EncodeRecord(r *Record) ([]byte, error) {
 	if len(b) > maxMetadata {
 		return nil, &Error{Code: PayloadTooLarge, Message: "the stored form of the request would be over 524288 bytes"}
 	}
+	if !sanitized(string(b)) {
+		return nil, &Error{Code: Internal, Message: "the record of the request can't be stored as it is"}
+	}
 	return b, nil
+}
+
+// sanitized says whether the sanitiser leaves every string of a record as it is. No
+// string of a record has a quote or an escape. Names of members are fixed, and none
+// is one that the sanitiser knows.
+func sanitized(record string) bool {
+	for {
+		_, rest, found := strings.Cut(record, `"`)
+		if !found {
+			return true
+		}
+		text, rest, _ := strings.Cut(rest, `"`)
+		if !strings.HasPrefix(rest, ":") && Sanitize(text) != text {
+			return false
+		}
+		record = rest
+	}
 }
 
 // appendHidden writes an identifier in opaque form, or null if it is empty. The form
@@ -143,6 +165,7 @@ func DecodeRecord(metadata []byte) (*Record, error) {
 	}
 	defer doc.release()
 	s := stored{doc: doc}
+	s.plain.Grow(len(metadata) / 2)
 	for c := s.members(0); c != 0; c = doc.values[c].next {
 		if doc.values[c].name != recordMember {
 			continue
@@ -163,6 +186,7 @@ func corruptRecord(fault string) *Error {
 // stored reads members of a stored record. It keeps the first fault.
 type stored struct {
 	doc   *jsonDoc
+	plain strings.Builder // all decoded strings lie in it
 	fault string
 }
 
@@ -189,7 +213,7 @@ func (s *stored) record(at int32) *Record {
 		switch s.doc.values[c].name {
 		case "contract_version":
 			member = 1
-			if s.plain(c) != "1" {
+			if s.text(c) != "1" {
 				s.fail(c, "is not 1")
 			}
 		case "job_id":
@@ -218,7 +242,7 @@ func (s *stored) record(at int32) *Record {
 			r.BaseRef = s.required(c)
 		case "base_sha":
 			member = 10
-			if r.BaseSHA = s.plain(c); !isHex(r.BaseSHA, 40) {
+			if r.BaseSHA = s.text(c); !isHex(r.BaseSHA, 40) {
 				s.fail(c, "is no commit")
 			}
 		case "owner_id":
@@ -314,8 +338,8 @@ func (s *stored) record(at int32) *Record {
 	return r
 }
 
-// plain reads a string that is not an opaque one.
-func (s *stored) plain(at int32) string {
+// text reads a string that is not an opaque one.
+func (s *stored) text(at int32) string {
 	v := &s.doc.values[at]
 	if v.kind != jsonString {
 		s.fail(at, "is no string")
@@ -324,11 +348,14 @@ func (s *stored) plain(at int32) string {
 }
 
 func (s *stored) required(at int32) string {
-	text, ok := decodeOpaque(s.plain(at))
-	if !ok || text == "" {
+	var buf [192]byte
+	plain, ok := decodeOpaque(buf[:0], s.text(at))
+	if !ok || len(plain) == 0 {
 		s.fail(at, "is no opaque string")
 	}
-	return text
+	start := s.plain.Len()
+	s.plain.Write(plain)
+	return s.plain.String()[start:]
 }
 
 func (s *stored) optional(at int32) string {
@@ -373,7 +400,7 @@ func (s *stored) ids(at int32) []ID {
 // jobID reads the id of the job. Rows from before the encoding may have lost it to
 // the sanitiser.
 func (s *stored) jobID(at int32) ID {
-	text := s.plain(at)
+	text := s.text(at)
 	if !strings.HasPrefix(text, opaquePrefix) && strings.Contains(text, "[REDACTED_") {
 		return ID{}
 	}
@@ -385,7 +412,7 @@ func (s *stored) jobID(at int32) ID {
 }
 
 func (s *stored) digest(at int32) Digest {
-	d, err := ParseDigest(s.plain(at))
+	d, err := ParseDigest(s.text(at))
 	if err != nil {
 		s.fail(at, "is no digest")
 	}
@@ -396,7 +423,7 @@ func (s *stored) optionalDigest(at int32) string {
 	if s.doc.values[at].kind == jsonNull {
 		return ""
 	}
-	text := s.plain(at)
+	text := s.text(at)
 	if !isHex(text, 64) {
 		s.fail(at, "is no digest")
 	}
@@ -404,7 +431,7 @@ func (s *stored) optionalDigest(at int32) string {
 }
 
 func (s *stored) operation(at int32) Kind {
-	kind, err := ParseOperation(s.plain(at))
+	kind, err := ParseOperation(s.text(at))
 	if err != nil {
 		s.fail(at, "is no registered operation")
 	}
@@ -444,7 +471,7 @@ func (s *stored) deadline(at int32) string {
 	if s.doc.values[at].kind == jsonNull {
 		return ""
 	}
-	_, canonical, ok := parseInstant(s.plain(at))
+	_, canonical, ok := parseInstant(s.text(at))
 	if !ok {
 		s.fail(at, "is no instant")
 	}
@@ -452,7 +479,7 @@ func (s *stored) deadline(at int32) string {
 }
 
 func (s *stored) targetKind(at int32) string {
-	switch s.plain(at) {
+	switch s.text(at) {
 	case targetLocal:
 		return targetLocal
 	case targetInventory:

@@ -71,6 +71,31 @@ func TestRecordGolden(t *testing.T) {
 	}
 }
 
+// What is stored is what the sanitiser makes of it, member names included; a string
+// that is not in opaque form is found.
+func TestRecordIsSanitized(t *testing.T) {
+	t.Parallel()
+	requests := goldenRequests(t)
+	for name, c := range requests {
+		metadata, err := EncodeRecord(parse(t, c.Contract).Record())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var v any
+		if err := json.Unmarshal(metadata, &v); err != nil {
+			t.Fatal(err)
+		}
+		if got := SanitizeValue(v); !reflect.DeepEqual(got, v) {
+			t.Errorf("%s: sanitised it is\n%v, stored\n%v", name, got, v)
+		}
+	}
+	record := parse(t, requests["full_resources"].Contract).Record()
+	record.BaseSHA = "ops@example.com"
+	if _, err := EncodeRecord(record); !errors.Is(err, ErrInternal) {
+		t.Errorf("a record with an address: %v", err)
+	}
+}
+
 // Every request of the vectors survives being stored.
 func TestRecordRoundTrip(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,11 @@
 package workitem
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -98,4 +100,70 @@ func TestParseJSONSortsManyMembers(t *testing.T) {
 	if _, refusal := parseJSON([]byte("{" + raw.String()[1:] + `,"m500":1}`)); refusal == nil || refusal.Field != "m500" {
 		t.Errorf("a member that is there twice: %v", refusal)
 	}
+}
+
+// The reader takes what encoding/json takes, apart from what it is meant to refuse,
+// and understands the same by it.
+func FuzzParseJSON(f *testing.F) {
+	for _, c := range goldenRequests(f) {
+		f.Add([]byte(c.Contract))
+	}
+	f.Add([]byte(`{"b":[1.5e3,-0,true,null,"\ud83d\udd11"],"a":{"":"\/"}}`))
+	f.Add([]byte(`[{"a":1,"\u0061":2},"\udd11"]`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		doc, refusal := parseJSON(raw)
+		if refusal != nil {
+			if !json.Valid(raw) {
+				return
+			}
+			for _, meant := range []string{"is there twice", "has half of a surrogate pair", "is nested too deeply", "has too many values", "is not valid UTF-8"} {
+				if strings.Contains(refusal.Message, meant) {
+					return
+				}
+			}
+			t.Fatalf("%q is refused: %v", raw, refusal)
+		}
+		canonical := doc.appendCanonical(nil, 0)
+		if got, want := decoded(t, canonical), decoded(t, raw); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q is read as %q", raw, canonical)
+		}
+		again, refusal := parseJSON(canonical)
+		if refusal != nil {
+			t.Fatalf("%q: its canonical form %q: %v", raw, canonical, refusal)
+		}
+		if got := again.appendCanonical(nil, 0); string(got) != string(canonical) {
+			t.Fatalf("%q: canonical form %q, and of that %q", raw, canonical, got)
+		}
+	})
+}
+
+// decoded is what encoding/json reads, with numbers as they are spelt.
+func decoded(t *testing.T, raw []byte) any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%q: %v", raw, err)
+	}
+	return withoutMinusZero(v)
+}
+
+// withoutMinusZero spells the one integer that the canonical form spells anew.
+func withoutMinusZero(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if v == "-0" {
+			return json.Number("0")
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = withoutMinusZero(e)
+		}
+	case map[string]any:
+		for name, e := range v {
+			v[name] = withoutMinusZero(e)
+		}
+	}
+	return v
 }

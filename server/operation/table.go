@@ -182,7 +182,7 @@ var Table = []*Operation{
 	}),
 	row(Jobs.ClaimNext, Operation{
 		Name: "work_claim_next", Group: "work", Method: http.MethodPost, Path: "/v1/claims",
-		Scope:       workitem.ScopeWork,
+		Scope:       workitem.ScopeWork | workitem.ScopeTenant,
 		Refusals:    []workitem.Code{workitem.ClaimMismatch, workitem.InvalidState},
 		Summary:     "Claim the next job of a kind",
 		Description: "Nothing to claim is no error: claimed is false, and reason says why. With wait_s the answer waits for a job. A claim repeated with its claim_request_id gets the same lease.",

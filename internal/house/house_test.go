@@ -142,3 +142,36 @@ func TestImportsPointDownwards(t *testing.T) {
 		}
 	}
 }
+
+// TestOneWriterOfLifecycles says that only the engines of the work item store have
+// SQL that writes the rows of jobs.
+func TestOneWriterOfLifecycles(t *testing.T) {
+	t.Parallel()
+	engines := []string{"workitem/sqlite"}
+	writes := regexp.MustCompile(`(?i)\b(insert\s+(or\s+\w+\s+)?into|update|replace\s+into|delete\s+from)\s+items\b`)
+	seen := 0
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || !writes.Match(text) {
+			return err
+		}
+		pkg, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(engines, filepath.ToSlash(pkg)) {
+			t.Errorf("%s writes rows of jobs: only %v may", file, engines)
+		}
+		seen++
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen == 0 {
+		t.Error("no statement that writes jobs was found: the pattern is out of date")
+	}
+}

@@ -214,16 +214,16 @@ CREATE TABLE tokens (
 `,
 }}
 
-// migrate brings the file to the schema of this version. A file of a newer one,
-// and a file that is something else, is refused untouched.
-func migrate(c *sqlite.Conn, steps []migration) error {
-	version, err := pragma(c, "user_version")
+// check says which version of the schema a file has. A file of a newer one, and a
+// file that is something else, is refused; nothing is written.
+func check(c *sqlite.Conn, steps []migration) (version int64, err error) {
+	version, err = pragma(c, "user_version")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	id, err := pragma(c, "application_id")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	tables := int64(0)
 	err = sqlitex.ExecuteTransient(c, "SELECT count(*) FROM sqlite_schema", &sqlitex.ExecOptions{
@@ -231,17 +231,22 @@ func migrate(c *sqlite.Conn, steps []migration) error {
 	})
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case tables > 0 && id != applicationID:
-		return ErrForeign
+		return 0, ErrForeign
 	case version > int64(len(steps)):
-		return fmt.Errorf("%w: its schema is %d, this version knows %d", ErrNewerSchema, version, len(steps))
+		return 0, fmt.Errorf("%w: its schema is %d, this version knows %d", ErrNewerSchema, version, len(steps))
 	}
 	for n := int64(1); n <= version; n++ {
 		if err := checkMigration(c, n, &steps[n-1]); err != nil {
-			return err
+			return 0, err
 		}
 	}
+	return version, nil
+}
+
+// migrate brings a file that was checked to the schema of this version.
+func migrate(c *sqlite.Conn, version int64, steps []migration) error {
 	for n := version + 1; n <= int64(len(steps)); n++ {
 		if err := applyMigration(c, n, &steps[n-1]); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", n, steps[n-1].name, err)

@@ -130,7 +130,14 @@ func open(ctx context.Context, o Options) (_ *Store, err error) {
 	if s.conn, err = connect(path, true); err != nil {
 		return nil, err
 	}
-	if err := migrate(s.conn, migrations); err != nil {
+	version, err := check(s.conn, migrations)
+	if err != nil {
+		return nil, err
+	}
+	if err := sqlitex.ExecuteTransient(s.conn, "PRAGMA journal_mode = WAL", nil); err != nil {
+		return nil, err
+	}
+	if err := migrate(s.conn, version, migrations); err != nil {
 		return nil, err
 	}
 	// Creations must survive a power cut like everything else that is
@@ -191,22 +198,26 @@ func suitable(path string) error {
 
 // connect opens one connection with the settings of this package.
 func connect(path string, write bool) (*sqlite.Conn, error) {
-	flags := []sqlite.OpenFlags{sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenWAL}
-	if !write {
-		flags = []sqlite.OpenFlags{sqlite.OpenReadWrite, sqlite.OpenWAL}
+	flags := []sqlite.OpenFlags{sqlite.OpenReadWrite}
+	if write {
+		flags = append(flags, sqlite.OpenCreate)
 	}
 	c, err := sqlite.OpenConn(path, flags...)
 	if err != nil {
 		return nil, err
 	}
-	settings := "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -16384;"
-	if write {
-		settings += "PRAGMA cache_size = -65536;"
-	} else {
+	// The cache is small on purpose: when pages were split, the end of a
+	// transaction walks all of it.
+	settings := "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;" +
+		"PRAGMA trusted_schema = OFF; PRAGMA cache_size = -8192;"
+	if !write {
 		settings += "PRAGMA query_only = ON;"
 	}
 	for _, q := range splitStatements(settings) {
 		if err := sqlitex.ExecuteTransient(c, q, nil); err != nil {
+			if sqlite.ErrCode(err) == sqlite.ResultNotADB {
+				err = ErrForeign
+			}
 			return nil, errors.Join(err, c.Close())
 		}
 	}

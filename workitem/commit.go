@@ -143,12 +143,19 @@ func releaseChildren(tx Tx, h *happening, parent *Item) error {
 		if err != nil {
 			return err
 		}
-		if it == nil || it.Tenant != parent.Tenant || it.Status != Submitted || it.DepCount == 0 {
+		if it == nil || it.Tenant != parent.Tenant || it.Status != Submitted {
+			continue
+		}
+		if it.DepState != DepVerified || it.DepCount == 0 {
+			// The count of such a row proves nothing: it is made anew.
+			if _, _, err := repair(tx, h, it); err != nil {
+				return err
+			}
 			continue
 		}
 		it.DepCount--
 		var ev Event
-		if it.DepCount == 0 && it.DepState != DepFaulty {
+		if it.DepCount == 0 {
 			it.Status = Ready
 			ev.Name = "release"
 		}

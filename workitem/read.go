@@ -168,7 +168,7 @@ func (c *Caller) explain(r Reader, it *Item) (*Diagnostics, error) {
 		if err != nil {
 			return nil, err
 		}
-		if child != nil && child.Tenant == it.Tenant {
+		if c.sees(child) {
 			d.Downstream = append(d.Downstream, Related{WorkItemID: id.WorkItemID(), State: child.Status.State()})
 		}
 	}

@@ -358,6 +358,7 @@ func TestJSONContract(t *testing.T) {
 	repo.Git("rm", "--quiet", "broken")
 	repo.Commit(map[string]string{"writ.yaml": "version: 1\npolicy:\n  require_lint: true\n"}, "Repair it")
 	run("writ.gate.v1", 0, "gate", "--author-mode", "human_with_ai_assist")
+	jobs(t, run)
 	run("writ.job.v1", 0, "queue", "enqueue", "patchset.ci.aggregate", "--patchset", "T-0001/C-01/P-01", "--after", "1h")
 	run("writ.job.v1", 0, "queue", "enqueue", "content.gc")
 	claim := run("writ.claim.v1", 0, "queue", "claim", "--request", "0123456789abcdef0123456789abcdef")
@@ -550,6 +551,50 @@ func workflow(t *testing.T, repo *gitrepotest.Repo, run func(schema string, exit
 	run("writ.patchset.v1", 0, "patchset", "withdraw", "T-0001/C-01/P-01")
 	run("writ.lands.v1", 0, "land", "list")
 	run("writ.error.v1", 2, "plan", "create", filepath.Join(repo.Dir, "writ.yaml"))
+}
+
+// jobs takes a job through its life, another one to another end.
+func jobs(t *testing.T, run func(schema string, exit int, args ...string) map[string]any) {
+	t.Helper()
+	run("writ.error.v1", 3, "job", "list")
+	build := run("writ.job-handle.v1", 0, "job", "submit", "--operation", "build", "--target", "farm", "--deadline", "2099-01-01T00:00:00Z",
+		"--label", "linux", "--avoid", "x", "--lane", "l", "--candidate", "c", "--generation", "g", "--config-digest", strings.Repeat("a", 64))["job_id"].(string)
+	release := run("writ.job-handle.v1", 0, "job", "submit", "--operation", "release", "--allow-push", "--risk", "known", "--depends-on", build)["job_id"].(string)
+	run("writ.job-explain.v1", 0, "job", "explain", release)
+	run("writ.job-claim.v1", 1, "job", "claim", release)
+	claimed := func(args ...string) string {
+		t.Helper()
+		b, err := json.Marshal(run("writ.job-claim.v1", 0, append([]string{"job"}, args...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	claim := claimed("claim-next", "--kind", "repository.build")
+	run("writ.job-claim.v1", 0, "job", "claim", build, "--held")
+	run("writ.job-explain.v1", 0, "job", "explain", build)
+	run("writ.job-renewal.v1", 0, "job", "heartbeat", "--claim", claim)
+	run("writ.job-checkpointed.v1", 0, "job", "checkpoint", "checkpoint:half", "--claim", claim)
+	run("writ.job-view.v1", 0, "job", "get", build)
+	run("writ.error.v1", 2, "job", "checkpoint", "half", "--claim", claim)
+	run("writ.job-settled.v1", 0, "job", "defer", "--claim", claim, "--delay", "0s")
+	run("writ.error.v1", 4, "job", "heartbeat", "--claim", claim)
+	run("writ.job-settled.v1", 0, "job", "commit", "failed", "--claim", claimed("claim", build), "--class", "c", "--error", "log:1", "--final")
+	run("writ.job-result.v1", 0, "job", "result", build)
+	again := run("writ.job-retry.v1", 0, "job", "retry", build, "--adopt")["job_id"].(string)
+	run("writ.error.v1", 4, "job", "submit", "--operation", "merge", "--key", "retry:"+build+":2")
+	run("writ.job-settled.v1", 0, "job", "commit", "succeeded", "--claim", claimed("claim", again), "--result", "artifact:1")
+	run("writ.job-view.v1", 0, "job", "watch", again)
+	run("writ.job-graph.v1", 0, "job", "graph", release)
+	run("writ.job-history.v1", 0, "job", "history", again)
+	run("writ.job-consent.v1", 0, "job", "consent", "expire-at", release, "2099-01-01T00:00:00Z")
+	run("writ.job-page.v1", 0, "job", "list", "--limit", "1")
+	run("writ.job-stats.v1", 0, "job", "stats")
+	run("writ.job-cancelled.v1", 0, "job", "cancel", release, "--reason", "not needed")
+	run("writ.job-explain.v1", 0, "job", "explain", release)
+	run("writ.job-reconciled.v1", 0, "job", "reconcile")
+	run("writ.job-pruned.v1", 0, "job", "prune", "--older-than", "1h")
+	run("writ.job-kinds.v1", 0, "job", "kinds")
 }
 
 func (o *observer) golden(t *testing.T) {

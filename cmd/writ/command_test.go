@@ -1,7 +1,7 @@
 package main_test
 
 import (
-	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -22,6 +22,7 @@ import (
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/workitem/sqlite"
 )
 
 // usage fails a script whose command has another number of arguments, or a
@@ -70,7 +71,7 @@ func commit(ts *testscript.TestScript, neg bool, args []string) {
 // process is a program that runs beside the script.
 type process struct {
 	cmd     *exec.Cmd
-	out     bytes.Buffer
+	out     messages
 	err     messages
 	done    chan struct{} // closed when it has been waited for
 	failure error
@@ -145,18 +146,34 @@ func started(ts *testscript.TestScript, name string) *process {
 func says(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, args, 2, 2, "says NAME TEXT")
 	p := started(ts, args[0])
+	await(ts, p, &p.err, args[1])
+}
+
+// prints waits until a program that was started has written this to standard
+// output.
+func prints(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, args, 2, 2, "prints NAME TEXT")
+	p := started(ts, args[0])
+	await(ts, p, &p.out, args[1])
+}
+
+func await(ts *testscript.TestScript, p *process, m *messages, want string) {
 	late := time.After(patience)
 	for {
-		text, changed := p.err.now()
-		if strings.Contains(text, args[1]) {
+		text, changed := m.now()
+		if strings.Contains(text, want) {
 			return
 		}
 		select {
 		case <-changed:
 		case <-p.done:
-			ts.Fatalf("%s has ended and said %q", args[0], text)
+			if text, _ := m.now(); strings.Contains(text, want) {
+				return
+			}
+			other, _ := p.err.now()
+			ts.Fatalf("%v has ended and written %q, not %q\n%s", p.cmd.Args, text, want, other)
 		case <-late:
-			ts.Fatalf("%s says only %q", args[0], text)
+			ts.Fatalf("%v has written only %q, not %q", p.cmd.Args, text, want)
 		}
 	}
 }
@@ -184,7 +201,7 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s does not end\n%s", args[0], text)
 	}
 	delete(worldOf(ts).processes, args[0])
-	_, _ = ts.Stdout().Write(p.out.Bytes()) // writers to memory
+	_, _ = ts.Stdout().Write(p.out.text) // writers to memory
 	_, _ = ts.Stderr().Write(p.err.text)
 	expectCode(ts, args[1], p.failure)
 }
@@ -250,6 +267,14 @@ func over(ts *testscript.TestScript, neg bool, args []string) {
 	if _, err := io.Copy(io.Discard, f); err != nil {
 		ts.Fatalf("%s is still held: %v", args[0], err)
 	}
+}
+
+// occupy opens the store of the jobs of a data directory, until the script ends.
+func occupy(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, args, 1, 1, "occupy DATA")
+	store, err := sqlite.Open(context.Background(), sqlite.Options{Path: filepath.Join(ts.MkAbs(args[0]), "work.db")})
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(store.Close()) })
 }
 
 // unsound says that the script damages its authority, which is not checked in the

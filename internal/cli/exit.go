@@ -15,6 +15,7 @@ import (
 	"github.com/writ-authority/writ/gitrepo"
 	"github.com/writ-authority/writ/internal/planfile"
 	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/sqlite"
 )
 
 // The exit codes of every command.
@@ -87,6 +88,11 @@ var codes = []struct {
 	{gitrepo.ErrNoGit, exitUnavailable, "no_git"},
 	{gitrepo.ErrOldGit, exitUnavailable, "old_git"},
 	{authority.ErrUnsuitable, exitUsage, "unsuitable_directory"},
+	{sqlite.ErrUnsuitable, exitUsage, "unsuitable_directory"},
+	{sqlite.ErrLocked, exitUnavailable, "busy"},
+	{sqlite.ErrForeign, exitCorrupt, "foreign"},
+	{sqlite.ErrChangedSchema, exitCorrupt, "unknown_layout"},
+	{sqlite.ErrNewerSchema, exitCorrupt, "newer_format"},
 	{authority.ErrNoAuthority, exitNotFound, "no_authority"},
 	{errNoJobs, exitNotFound, "no_jobs"},
 	{authority.ErrNoBackup, exitNotFound, "no_backup"},
@@ -137,7 +143,11 @@ func adviceOf(err error) string {
 		err    error
 		advice string
 	}{
-		{errNoJobs, "say where the jobs are, with --data or --server"},
+		{errNoJobs, "submit one with `writ job submit`, or say where the jobs are with --data or --server"},
+		{sqlite.ErrLocked, "another command or a server has it open and does not let it go; try again, or stop that process"},
+		{sqlite.ErrForeign, "choose another data directory with --data"},
+		{sqlite.ErrNewerSchema, "use the newer version of writ"},
+		{sqlite.ErrUnsuitable, "choose a real directory on a local disk with --data"},
 		{workitem.ErrDuplicateRequest, "another job needs another idempotency key; the job that has this one was not changed"},
 		{workitem.ErrDependencyUnavailable, "submit the parents first; their ids are what `writ job submit` prints"},
 		{workitem.ErrStaleFence, "stop working on it: somebody else has the job, or may have it; `writ job get` shows who"},

@@ -75,7 +75,13 @@ func (a *app) jobSubmit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withJobs(c.Context(), func(jobs operation.Jobs) error {
+			if a.serverURL() == "" {
+				// A request that is refused anyway makes no store.
+				if _, err := workitem.ParseRequest(in.Request, false); err != nil {
+					return err
+				}
+			}
+			return a.withNewJobs(c.Context(), func(jobs operation.Jobs) error {
 				h, err := jobs.Submit(c.Context(), in)
 				if err != nil {
 					return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -16,7 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-authority/writ/client"
+	"github.com/writ-authority/writ/internal/vfs"
 	"github.com/writ-authority/writ/server/operation"
+	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/sqlite"
 )
 
 // connection says where the work item authority is and as whom a command speaks to
@@ -97,7 +101,16 @@ type authorityOfJobs struct {
 
 // withJobs opens the work item authority, runs fn and closes it.
 func (a *app) withJobs(ctx context.Context, fn func(operation.Jobs) error) error {
-	jobs, err := a.openJobs(ctx)
+	return a.onJobs(ctx, false, fn)
+}
+
+// withNewJobs is withJobs for commands that make the store where there is none.
+func (a *app) withNewJobs(ctx context.Context, fn func(operation.Jobs) error) error {
+	return a.onJobs(ctx, true, fn)
+}
+
+func (a *app) onJobs(ctx context.Context, create bool, fn func(operation.Jobs) error) error {
+	jobs, err := a.openJobs(ctx, create)
 	if err != nil {
 		return err
 	}
@@ -123,7 +136,7 @@ func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(job
 		return max(0, min(step, time.Until(deadline)))
 	}
 	for {
-		jobs, err := a.openJobs(ctx)
+		jobs, err := a.openJobs(ctx, false)
 		if err != nil {
 			return err
 		}
@@ -158,8 +171,9 @@ func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(job
 }
 
 // openJobs reaches the work item authority: the server that is named, else the one
-// that has the data directory open.
-func (a *app) openJobs(ctx context.Context) (*authorityOfJobs, error) {
+// that has the data directory open, else the store there, which create makes if it
+// is missing.
+func (a *app) openJobs(ctx context.Context, create bool) (*authorityOfJobs, error) {
 	if server := a.serverURL(); server != "" {
 		return connected(client.Config{URL: server, Token: a.bearer()})
 	}
@@ -170,19 +184,59 @@ func (a *app) openJobs(ctx context.Context) (*authorityOfJobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	socket := filepath.Join(data, "runtime", "writ.sock")
-	serving, err := answers(ctx, socket)
-	if err != nil {
-		return nil, err
-	}
-	if !serving {
-		return nil, fmt.Errorf("%w: no server has %s open", errNoJobs, data)
-	}
 	tenant, owner, err := a.caller()
 	if err != nil {
 		return nil, err
 	}
-	return connected(client.Config{Socket: socket, Token: localToken(tenant, owner)})
+	// A server that is just starting holds the store before it answers.
+	for last := time.Now().Add(storeTimeout); ; {
+		socket := filepath.Join(data, "runtime", "writ.sock")
+		serving, err := answers(ctx, socket)
+		if err != nil {
+			return nil, err
+		}
+		if serving {
+			return connected(client.Config{Socket: socket, Token: localToken(tenant, owner)})
+		}
+		jobs, err := openStore(ctx, data, create, workitem.Principal{
+			Subject: owner, Tenant: tenant, Owner: owner, Scopes: workitem.ScopeAdmin, Local: true,
+		})
+		if err == nil || !errors.Is(err, sqlite.ErrLocked) || time.Now().After(last) {
+			return jobs, err
+		}
+	}
+}
+
+// How long a command waits for others that have the store open: storeTimeout
+// altogether, and lockTimeout before it looks again whether they are a server.
+const (
+	storeTimeout = 5 * time.Second
+	lockTimeout  = 250 * time.Millisecond
+)
+
+// openStore opens the store of a data directory in this process.
+func openStore(ctx context.Context, data string, create bool, p workitem.Principal) (*authorityOfJobs, error) {
+	path := filepath.Join(data, "work.db")
+	if create {
+		if err := vfs.MkdirAll(vfs.OS, data, 0o700); err != nil {
+			return nil, err
+		}
+	} else if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s does not exist", errNoJobs, path)
+	} else if err != nil {
+		return nil, err
+	}
+	patience, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	store, err := sqlite.Open(patience, sqlite.Options{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := workitem.New(store, workitem.Config{})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return &authorityOfJobs{Jobs: jobs.As(p), held: true, close: jobs.Close}, nil
 }
 
 func connected(c client.Config) (*authorityOfJobs, error) {

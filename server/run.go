@@ -1,0 +1,111 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/writ-authority/writ/internal/vfs"
+	"github.com/writ-authority/writ/server/operation"
+	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/sqlite"
+)
+
+// storePatience is how long a start waits for a command that has the store open.
+const storePatience = 5 * time.Second
+
+// StorePath is where the jobs of a data directory are.
+func StorePath(data string) string { return filepath.Join(data, "work.db") }
+
+// Run opens the job store of a data directory, making both if they are not there,
+// and serves it until ctx ends. It returns once everything that was begun has
+// ended and the store is closed.
+//
+// Wrong settings are an ErrUsage. A store that another process has open is an
+// ErrRunning or a sqlite.ErrLocked; nothing of it is touched.
+func Run(ctx context.Context, cfg Config) (err error) {
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
+		return err
+	}
+	var cert *certificate
+	if cfg.TLSCert != "" {
+		if cert, err = loadCertificate(cfg.TLSCert, cfg.TLSKey, cfg.Log, time.Now); err != nil {
+			return err
+		}
+	}
+	if err := vfs.MkdirAll(vfs.OS, cfg.Data, 0o700); err != nil {
+		return err
+	}
+	if err := refuseSecond(ctx, cfg.Data); err != nil {
+		return err
+	}
+	m := newMetrics()
+	patience, cancel := context.WithTimeout(ctx, storePatience)
+	store, err := sqlite.Open(patience, sqlite.Options{Path: StorePath(cfg.Data), Batch: m.Batch})
+	cancel()
+	if err != nil {
+		return err
+	}
+	cfg.Work.Observer = m
+	a, err := workitem.New(store, cfg.Work)
+	if err != nil {
+		if e := (*workitem.Error)(nil); errors.As(err, &e) && e.Code == workitem.InvalidRequest {
+			err = usage("the setting %s %s", e.Field, e.Message)
+		}
+		return errors.Join(err, store.Close())
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	s, err := newServer(ctx, cfg, work{
+		as:      func(p workitem.Principal) operation.Jobs { return a.As(p) },
+		tokens:  a,
+		health:  a.Health,
+		totals:  func(ctx context.Context) (totals, error) { return readTotals(ctx, store) },
+		release: a.Release,
+	}, m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return s.listen(ctx, cert)
+}
+
+// refuseSecond refuses to start beside a server that answers, without waiting for
+// its store.
+func refuseSecond(ctx context.Context, data string) error {
+	serving, err := answers(ctx, SocketPath(data))
+	if err != nil {
+		return err
+	}
+	if serving {
+		return fmt.Errorf("%w: it answers at %s", ErrRunning, SocketPath(data))
+	}
+	return nil
+}
+
+// listen opens the listeners, says that it is ready, and serves.
+func (s *Server) listen(ctx context.Context, cert *certificate) error {
+	socket, err := listenSocket(ctx, s.cfg.Data)
+	if err != nil {
+		return err
+	}
+	at := Addresses{Socket: SocketPath(s.cfg.Data)}
+	if s.cfg.Listen == ListenNone {
+		return s.ready(ctx, at, nil, socket, nil)
+	}
+	tcp, err := s.cfg.listenTCP(ctx)
+	if err != nil {
+		return errors.Join(err, socket.Close())
+	}
+	at.URL = "http://" + tcp.Addr().String()
+	if cert != nil {
+		at.URL = strings.Replace(at.URL, "http", "https", 1)
+	}
+	return s.ready(ctx, at, tcp, socket, cert)
+}

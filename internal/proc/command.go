@@ -45,15 +45,24 @@ type Command struct {
 	// Env is the whole environment, as "NAME=value"; nil is the one of this
 	// process. PWD and the mark are added.
 	Env []string
-	// Stdout receives standard output and standard error in the order in which
-	// they were written. It is called from one goroutine at a time and not after
-	// Run has returned. nil discards.
+	// Input is standard input; nil is /dev/null. The command need not read it.
+	Input []byte
+	// Stdout receives standard output and, without Stderr, standard error in the
+	// order in which they were written. Each of the three writers is called from
+	// one goroutine at a time and not after Run has returned. nil discards.
 	Stdout io.Writer
+	// Stderr, if not nil, receives standard error.
+	Stderr io.Writer
+	// Side, if not nil, receives what is written to file descriptor 3, which is
+	// open in the command only then.
+	Side io.Writer
 	// Timeout ends the command after this time; 0 is no limit.
 	Timeout time.Duration
 	// Grace is how long the group may take to end after SIGTERM before it gets
 	// SIGKILL; 0 sends SIGKILL at once.
 	Grace time.Duration
+	// Hurry, if not nil, ends the grace when it is closed.
+	Hurry <-chan struct{}
 }
 
 // Result says how a command ended.
@@ -80,25 +89,22 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	if err != nil {
 		return Result{ExitCode: -1}, err
 	}
-	out, err := newOutput(c.Stdout)
+	s, err := openStreams(c)
 	if err != nil {
 		return Result{ExitCode: -1}, startError(cmd.Args[0], err)
 	}
-	defer out.read.Close()
+	defer s.close()
 	exit, err := newWatch()
 	if err != nil {
-		out.write.Close()
 		return Result{ExitCode: -1}, startError(cmd.Args[0], err)
 	}
-	cmd.Stdout, cmd.Stderr = out.write, out.write
+	s.attach(cmd)
 	begun := time.Now()
-	err = cmd.Start()
-	out.write.Close()
-	if err != nil {
+	if err := cmd.Start(); err != nil {
 		exit.close()
 		return Result{ExitCode: -1}, startError(cmd.Args[0], err)
 	}
-	go out.copy()
+	s.run()
 
 	g := group{id: cmd.Process.Pid, ended: make(chan struct{})}
 	go func() { // ends with the leader, which Run waits for
@@ -120,16 +126,16 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		res.Cancelled = true
 	case <-timeout:
 		res.TimedOut = true
-	case <-out.failed:
+	case <-s.failed:
 	}
 	if res.Cancelled || res.TimedOut {
-		g.terminate(c.Grace)
+		g.terminate(c.Grace, c.Hurry)
 	}
 	killErr := g.kill(cmd)
 	if killErr == nil {
 		killErr = killMarked(id, time.Now().Add(killWait))
 	}
-	outErr := out.finish()
+	outErr := s.finish()
 	res.Elapsed = time.Since(begun)
 	res.describe(cmd.ProcessState)
 

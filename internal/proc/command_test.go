@@ -390,3 +390,58 @@ func ExampleRun() {
 	// checking
 	// 3 false <nil>
 }
+
+func TestStreamsAreKeptApart(t *testing.T) {
+	t.Parallel()
+	var out, errs, side bytes.Buffer
+	res, err := proc.Run(t.Context(), proc.Command{
+		Shell: "cat; echo err >&2; echo side >&3",
+		Input: []byte("given\n"), Stdout: &out, Stderr: &errs, Side: &side,
+	})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if out.String() != "given\n" || errs.String() != "err\n" || side.String() != "side\n" {
+		t.Errorf("output %q, error %q, side %q", &out, &errs, &side)
+	}
+}
+
+func TestDescriptor3IsClosedWithoutSide(t *testing.T) {
+	t.Parallel()
+	res, err := proc.Run(t.Context(), proc.Command{Shell: "exec 2>/dev/null; echo side >&3"})
+	if err != nil || res.ExitCode == 0 {
+		t.Errorf("%+v, %v: something was there to write to", res, err)
+	}
+}
+
+func TestInputNeedNotBeRead(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	res, err := proc.Run(t.Context(), proc.Command{
+		Shell: "head -c 3; exit 4", Input: bytes.Repeat([]byte("abc"), 1<<20), Stdout: &out,
+	})
+	if err != nil || res.ExitCode != 4 || out.String() != "abc" {
+		t.Errorf("%+v, %v, output %q", res, err, &out)
+	}
+}
+
+func TestHurryEndsTheGrace(t *testing.T) {
+	t.Parallel()
+	alive, ended := fifo(t)
+	out := watchFor("waiting")
+	ctx, cancel := context.WithCancel(t.Context())
+	hurry := make(chan struct{})
+	go func() {
+		<-out.seen
+		cancel()
+		close(hurry)
+	}()
+	c := helperCommand(t, "stubborn", alive)
+	c.Shell, c.Args = `exec 9>"$FIFO"; trap '' TERM; "`+self(t)+`" & wait`, nil
+	c.Stdout, c.Grace, c.Hurry = out, time.Hour, hurry
+	res, err := proc.Run(ctx, c)
+	if !errors.Is(err, context.Canceled) || res.Signal != "SIGKILL" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	ended()
+}

@@ -1,7 +1,7 @@
 // Package proc runs one command so that nothing of it outlives the call.
 //
-// A command gets a process group of its own, /dev/null as standard input and
-// one pipe for both outputs. Run returns only when
+// A command gets a process group of its own, /dev/null or given bytes as standard
+// input and one pipe for both outputs, or one for each. Run returns only when
 //
 //   - the process that was started has ended and is reaped,
 //   - no living process of its group is left: what it leaves behind is killed,
@@ -9,7 +9,7 @@
 //   - on Linux, no process of the same user that inherited the environment of
 //     the command is left, even if it has moved to another group or session (it
 //     is recognised by the mark WRIT_RUN in its environment), and
-//   - its output was delivered. Whoever still holds the pipe after all that (a
+//   - its output was delivered. Whoever still holds a pipe after all that (a
 //     process of another user, one that cleared its environment and its session)
 //     delays the call by a bounded time only.
 //

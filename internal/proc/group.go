@@ -16,8 +16,9 @@ type group struct {
 	ended chan struct{} // closed when the leader has ended
 }
 
-// terminate asks the group to end and waits until it has, at most for grace.
-func (g group) terminate(grace time.Duration) {
+// terminate asks the group to end and waits until it has, at most for grace and not
+// once hurry is closed.
+func (g group) terminate(grace time.Duration, hurry <-chan struct{}) {
 	if grace <= 0 {
 		return
 	}
@@ -30,6 +31,8 @@ func (g group) terminate(grace time.Duration) {
 	case <-g.ended:
 	case <-deadline.C:
 		return
+	case <-hurry:
+		return
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -37,6 +40,8 @@ func (g group) terminate(grace time.Duration) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
+			return
+		case <-hurry:
 			return
 		}
 	}

@@ -155,7 +155,7 @@ func since(instant string, now time.Time) string {
 	return ago(t, now)
 }
 
-// ago says how far t lies before or after now, in the largest unit that fits.
+// ago says how far t lies before or after now.
 func ago(t, now time.Time) string {
 	d := now.Sub(t)
 	if d < 0 {
@@ -164,17 +164,18 @@ func ago(t, now time.Time) string {
 	return amount(d) + " ago"
 }
 
-// amount rounds a duration down to one unit.
+// amount rounds a duration to one unit.
 func amount(d time.Duration) string {
-	switch {
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%d days", d/(24*time.Hour))
-	case d >= time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d >= time.Minute:
-		return fmt.Sprintf("%d min", d/time.Minute)
+	if s := d.Round(time.Second); s < time.Minute {
+		return fmt.Sprintf("%d s", s/time.Second)
 	}
-	return fmt.Sprintf("%d s", d/time.Second)
+	if m := d.Round(time.Minute); m < time.Hour {
+		return fmt.Sprintf("%d min", m/time.Minute)
+	}
+	if h := d.Round(time.Hour); h < 48*time.Hour {
+		return fmt.Sprintf("%d h", h/time.Hour)
+	}
+	return fmt.Sprintf("%d days", d.Round(24*time.Hour)/(24*time.Hour))
 }
 
 // seconds is a duration as the verbs take it, or nil if the flag was not given.

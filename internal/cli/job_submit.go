@@ -91,7 +91,7 @@ func (a *app) jobSubmit() *cobra.Command {
 		},
 	}
 	f := pflag.NewFlagSet("request", pflag.ContinueOnError)
-	f.StringVar(&q.operation, "operation", "", "what the job does, such as build; `writ job kinds` lists all")
+	f.StringVar(&q.operation, "operation", "", "what the job does, such as build; see writ job kinds")
 	f.StringVar(&q.repository, "repository", "", "id of the repository (default: the name of the checkout's directory)")
 	f.StringVar(&q.baseRef, "base-ref", "", "branch that the job starts from (default: the one checked out)")
 	f.StringVar(&q.baseSHA, "base-sha", "", "its commit, 40 hexadecimal digits (default: where base-ref stands)")

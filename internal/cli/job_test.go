@@ -86,20 +86,21 @@ func TestClaimThatIsNoneIsWrongUse(t *testing.T) {
 	}
 }
 
-func TestAgoNamesTheLargestUnit(t *testing.T) {
+func TestAgoRoundsToOneUnit(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 12, 2, 15, 0, 0, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
-		0:                     "0 s ago",
-		59 * time.Second:      "59 s ago",
-		60 * time.Second:      "1 min ago",
-		3599 * time.Second:    "59 min ago",
-		time.Hour:             "1 h ago",
-		47 * time.Hour:        "47 h ago",
-		48 * time.Hour:        "2 days ago",
-		-30 * time.Second:     "in 30 s",
-		-90 * time.Minute:     "in 1 h",
-		-100 * 24 * time.Hour: "in 100 days",
+		0:                          "0 s ago",
+		59400 * time.Millisecond:   "59 s ago",
+		59600 * time.Millisecond:   "1 min ago",
+		89 * time.Second:           "1 min ago",
+		3569 * time.Second:         "59 min ago",
+		3599 * time.Second:         "1 h ago",
+		47 * time.Hour:             "47 h ago",
+		48 * time.Hour:             "2 days ago",
+		-30 * time.Second:          "in 30 s",
+		-599900 * time.Millisecond: "in 10 min",
+		-100 * 24 * time.Hour:      "in 100 days",
 	} {
 		if got := ago(now.Add(-d), now); got != want {
 			t.Errorf("%s before: %q, want %q", d, got, want)

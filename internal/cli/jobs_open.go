@@ -18,6 +18,7 @@ import (
 
 	"github.com/writ-authority/writ/client"
 	"github.com/writ-authority/writ/internal/vfs"
+	"github.com/writ-authority/writ/server"
 	"github.com/writ-authority/writ/server/operation"
 	"github.com/writ-authority/writ/workitem"
 	"github.com/writ-authority/writ/workitem/sqlite"
@@ -46,7 +47,7 @@ func (a *app) connectionFlags(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringVar(&a.at.server, "server", "", "URL of a server (default: $"+serverVariable+", else the data directory)")
 	f.StringVar(&a.at.token, "token", "", "token for the server; better in $"+bearerVariable+", where other users do not see it")
-	f.StringVar(&a.at.tenant, "tenant", "", "tenant to work for, without a server (default: $"+tenantVariable+", else "+localTenant+")")
+	f.StringVar(&a.at.tenant, "tenant", "", "tenant; with a server, that of the token (default: $"+tenantVariable+", else "+localTenant+")")
 	f.StringVar(&a.at.owner, "owner", "", "on whose behalf jobs are submitted (default: $"+ownerVariable+", else the user)")
 }
 
@@ -174,8 +175,8 @@ func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(job
 // that has the data directory open, else the store there, which create makes if it
 // is missing.
 func (a *app) openJobs(ctx context.Context, create bool) (*authorityOfJobs, error) {
-	if server := a.serverURL(); server != "" {
-		return connected(client.Config{URL: server, Token: a.bearer()})
+	if at := a.serverURL(); at != "" {
+		return connected(client.Config{URL: at, Token: a.bearer()})
 	}
 	if a.at.token != "" {
 		return nil, &usageError{errors.New("--token is for a server; --server says which")}
@@ -190,7 +191,7 @@ func (a *app) openJobs(ctx context.Context, create bool) (*authorityOfJobs, erro
 	}
 	// A server that is just starting holds the store before it answers.
 	for last := time.Now().Add(storeTimeout); ; {
-		socket := filepath.Join(data, "runtime", "writ.sock")
+		socket := server.SocketPath(data)
 		serving, err := answers(ctx, socket)
 		if err != nil {
 			return nil, err

@@ -152,8 +152,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.crossOrigin(w, r) {
 		return
 	}
-	if r.URL.Path == "" || path.Clean(r.URL.Path) != r.URL.Path {
-		// The mux would redirect it.
+	if !strings.HasPrefix(r.URL.Path, "/") || path.Clean(r.URL.Path) != r.URL.Path {
+		// The mux would redirect it, or answer OPTIONS * in its own way.
 		h.noRoute(w, r)
 		return
 	}

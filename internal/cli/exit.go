@@ -90,6 +90,7 @@ var codes = []struct {
 	{authority.ErrUnsuitable, exitUsage, "unsuitable_directory"},
 	{sqlite.ErrUnsuitable, exitUsage, "unsuitable_directory"},
 	{sqlite.ErrLocked, exitUnavailable, "busy"},
+	{sqlite.ErrUnwritable, exitUnavailable, "unwritable"},
 	{sqlite.ErrForeign, exitCorrupt, "foreign"},
 	{sqlite.ErrChangedSchema, exitCorrupt, "unknown_layout"},
 	{sqlite.ErrNewerSchema, exitCorrupt, "newer_format"},

@@ -96,3 +96,24 @@ func TestOpenRefusesWhatIsNoDatabase(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+func TestOnlyTheOwnerMayRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "work.db")
+	s, err := sqlite.Open(context.Background(), sqlite.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm", path + ".lock"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s has the mode %o", name, mode)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -22,6 +22,9 @@ var (
 	// ErrChangedSchema is returned when a migration that the file has had is not
 	// the one of this version.
 	ErrChangedSchema = errors.New("has a schema that no version has made")
+	// ErrUnwritable is returned when the file can't be written, most often because
+	// its disk is full.
+	ErrUnwritable = errors.New("can't be written: is there room on the disk, and is it writable?")
 	// ErrUnsuitable is returned for a path on which no store can be kept safely.
 	ErrUnsuitable = errors.New("is no place for a store")
 )

@@ -75,9 +75,13 @@ type Store struct {
 // Open opens the store of a path, making it if there is none. It refuses a file
 // that another process has open (ErrLocked), that is something else (ErrForeign)
 // or newer (ErrNewerSchema), symbolic links and network file systems
-// (ErrUnsuitable).
+// (ErrUnsuitable). If ctx has a deadline it waits until then for the other process.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := open(ctx, o)
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultFull, sqlite.ResultIOErr, sqlite.ResultReadOnly, sqlite.ResultCantOpen:
+		err = fmt.Errorf("%w (%w)", ErrUnwritable, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Path, err)
 	}
@@ -127,6 +131,14 @@ func open(ctx context.Context, o Options) (_ *Store, err error) {
 			s.release()
 		}
 	}()
+	// Only the owner may read it; the log and its index take the mode over.
+	file, err := vfs.OS.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Close(); err != nil {
+		return nil, err
+	}
 	if s.conn, err = connect(path, true); err != nil {
 		return nil, err
 	}
@@ -202,11 +214,7 @@ func suitable(path string) error {
 
 // connect opens one connection with the settings of this package.
 func connect(path string, write bool) (*sqlite.Conn, error) {
-	flags := []sqlite.OpenFlags{sqlite.OpenReadWrite}
-	if write {
-		flags = append(flags, sqlite.OpenCreate)
-	}
-	c, err := sqlite.OpenConn(path, flags...)
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
 		return nil, err
 	}

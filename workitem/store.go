@@ -7,9 +7,9 @@ import "context"
 type Store interface {
 	// Update runs fn in a transaction and returns once that is durable; waiting
 	// updates may share one transaction. If fn returns an error, nothing that it
-	// wrote is kept and the error is returned as it is. fn may run more than once
-	// and must not keep the Tx. If ctx ends first the outcome is unknown to the
-	// caller and ctx's error is returned.
+	// wrote is kept and the error is returned as it is. fn may run more than once,
+	// never after Update has returned, and must not keep the Tx. If ctx ends before
+	// fn has begun, ctx's error is returned and fn does not run.
 	//
 	// When the store can't be written it returns an error with the code
 	// authority_unavailable.

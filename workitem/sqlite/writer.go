@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,10 +47,27 @@ func (s *Store) Update(ctx context.Context, fn func(workitem.Tx) error) error {
 	}
 	select {
 	case <-u.done:
-		return u.err
 	case <-ctx.Done():
-		return ctx.Err()
+		if s.withdraw(u) {
+			return ctx.Err()
+		}
+		// The writer has it: fn may be running, and its outcome is about to be
+		// known.
+		<-u.done
 	}
+	return u.err
+}
+
+// withdraw takes an update back that the writer has not taken yet.
+func (s *Store) withdraw(u *update) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.waiting, u)
+	if i < 0 {
+		return false
+	}
+	s.waiting = slices.Delete(slices.Clone(s.waiting), i, i+1)
+	return true
 }
 
 // ring tells the writer that something waits.

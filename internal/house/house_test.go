@@ -27,6 +27,7 @@ var aside = []string{
 	"authority/crashtest",
 	"gitrepo/gitrepotest",
 	"server/rest/resttest",
+	"workitem/storetest",
 	"docs",
 	"internal/house",
 }

@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/writ-authority/writ/server/operation"
+	"github.com/writ-authority/writ/workitem"
+)
+
+// Bundle is an authority under test.
+type Bundle struct {
+	// Jobs is the authority for one caller, until the next Reopen.
+	Jobs func(workitem.Principal) operation.Jobs
+	// Store is the store of the authority, for rows that no verb would write.
+	Store func() workitem.Store
+	// Reopen closes authority and store and opens them again.
+	Reopen func()
+}
+
+// Open makes an authority of an empty store, with the clock and these settings.
+// What it opens it closes when the test ends.
+type Open func(t *testing.T, cfg workitem.Config, clock *Clock) *Bundle
+
+// Engine opens the store of one engine that lies in a directory, by a clock; nil is
+// the machine's.
+type Engine func(ctx context.Context, dir string, clock *Reading) (workitem.Store, error)
+
+// Over makes authorities of an engine's stores, each in a directory of its own.
+func Over(engine Engine) Open {
+	return func(t *testing.T, cfg workitem.Config, clock *Clock) *Bundle {
+		t.Helper()
+		dir := t.TempDir()
+		var store workitem.Store
+		var authority *workitem.Authority
+		open := func() {
+			t.Helper()
+			var reading *Reading
+			if clock != nil {
+				reading = clock.Start()
+			}
+			var err error
+			if store, err = engine(t.Context(), dir, reading); err != nil {
+				t.Fatal(err)
+			}
+			if authority, err = workitem.New(store, cfg); err != nil {
+				t.Fatal(err)
+			}
+			<-authority.Reconciled()
+		}
+		shut := func() {
+			t.Helper()
+			if err := authority.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		open()
+		t.Cleanup(func() { shut() })
+		return &Bundle{
+			Jobs:   func(p workitem.Principal) operation.Jobs { return authority.As(p) },
+			Store:  func() workitem.Store { return store },
+			Reopen: func() { t.Helper(); shut(); open() },
+		}
+	}
+}
+
+// test is one behaviour.
+type test struct {
+	name   string
+	at     float64 // where the clock starts, in seconds; 0 is in 2030
+	config func(*workitem.Config)
+	run    func(*fixture)
+}
+
+// begin is where the clock starts if a test does not say.
+var begin = workitem.Instant(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+
+// Run tests every behaviour, each on a store of its own, side by side.
+func Run(t *testing.T, open Open) {
+	for _, group := range []struct {
+		name  string
+		tests []test
+	}{
+		{"submit", submitTests}, {"trace", traceTests}, {"order", orderTests}, {"lease", leaseTests},
+		{"replay", replayTests}, {"cancel", cancelTests}, {"consent", consentTests},
+		{"dependency", dependencyTests}, {"retry", retryTests}, {"list", listTests},
+		{"ready", readyTests}, {"tenancy", tenancyTests}, {"history", historyTests},
+		{"prune", pruneTests}, {"restart", restartTests},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			t.Parallel()
+			for _, tc := range group.tests {
+				t.Run(tc.name, func(t *testing.T) {
+					t.Parallel()
+					tc.run(newFixture(t, &tc, open))
+				})
+			}
+		})
+	}
+}
+
+func newFixture(t *testing.T, tc *test, open Open) *fixture {
+	t.Helper()
+	var cfg workitem.Config
+	if tc.config != nil {
+		tc.config(&cfg)
+	}
+	at := begin
+	if tc.at != 0 {
+		at = seconds(tc.at)
+	}
+	f := &fixture{T: t, Clock: NewClock(at), ctx: t.Context()}
+	f.Bundle = open(t, cfg, f.Clock)
+	f.enter()
+	return f
+}

@@ -6,7 +6,7 @@ import type { components, paths } from "./openapi.js";
 type View = components["schemas"]["View"];
 
 const writ = createClient<paths>({
-  baseUrl: "http://127.0.0.1:7788",
+  baseUrl: "http://127.0.0.1:8440",
   headers: { Authorization: "Bearer dev:tenant-a:actor-a" },
 });
 

@@ -25,17 +25,21 @@ func (r *reader) List(q *workitem.Query, after workitem.Place, limit int) ([]*wo
 		}
 		return items, err
 	}
-	if len(q.Statuses) < 2 {
-		status := workitem.Status(0)
-		if len(q.Statuses) == 1 {
-			if status = q.Statuses[0]; status == 0 {
-				return nil, nil
-			}
+	statuses := q.Statuses
+	if len(statuses) == 0 {
+		rare := q.LaneID + q.CandidateID + q.GenerationID + q.CorrelationID
+		if rare != "" || index(q, 0) != "items_status" {
+			return r.walk(q, 0, after, limit)
 		}
-		return r.walk(q, status, after, limit)
+		for status := workitem.Submitted; status <= workitem.DeadLetter; status++ {
+			statuses = append(statuses, status)
+		}
 	}
 	var all []*workitem.Item
-	for _, status := range q.Statuses {
+	for _, status := range statuses {
+		if status == 0 {
+			continue
+		}
 		items, err := r.walk(q, status, after, limit)
 		if err != nil {
 			return nil, err
@@ -64,6 +68,24 @@ func (r *reader) anyUnverified() error {
 		})
 }
 
+// index names the one that a walk without labels follows.
+func index(q *workitem.Query, status workitem.Status) string {
+	switch {
+	case q.Unverified:
+		return "items_unverified"
+	case q.Repository != "":
+		return "items_repository"
+	case status != 0 && status != workitem.Succeeded:
+		return "items_status"
+	case q.Owner != "":
+		return "items_owner"
+	case q.Kind != 0:
+		return "items_kind"
+	default:
+		return "items_status"
+	}
+}
+
 // walk lists rows of one status, or of all if it is 0.
 func (r *reader) walk(q *workitem.Query, status workitem.Status, after workitem.Place, limit int) ([]*workitem.Item, error) {
 	var where []string
@@ -77,7 +99,7 @@ func (r *reader) walk(q *workitem.Query, status workitem.Status, after workitem.
 	from, created, id := "items i", "i.created", "i.id"
 	number := r.s.tenants.number(q.Tenant)
 	rare := []string{q.LaneID, q.CandidateID, q.GenerationID, q.CorrelationID}
-	index := ""
+	labelled := false
 	for n, value := range rare {
 		if value == "" {
 			continue
@@ -88,33 +110,17 @@ func (r *reader) walk(q *workitem.Query, status workitem.Status, after workitem.
 			b.int(label)
 			b.text(value)
 		}
-		if index == "" {
-			index = "labels"
+		if !labelled {
+			labelled = true
 			from, created, id = "labels l CROSS JOIN items i ON i.item = l.item", "l.created", "l.id"
 			add("l.tenant = ? AND l.label = ? AND l.value = ?", bind)
 			continue
 		}
 		add("EXISTS (SELECT 1 FROM labels m WHERE m.tenant = ? AND m.label = ? AND m.value = ? AND m.created = i.created AND m.id = i.id)", bind)
 	}
-	if index == "" {
+	if !labelled {
 		add("i.tenant = ?", func(b *binder) { b.int(number) })
-		switch {
-		case q.Unverified:
-			index = "items_unverified"
-		case q.Repository != "":
-			index = "items_repository"
-		case status != 0 && status != workitem.Succeeded:
-			index = "items_status"
-		case q.Owner != "":
-			index = "items_owner"
-		case q.Kind != 0:
-			index = "items_kind"
-		case status != 0:
-			index = "items_status"
-		default:
-			index = "items_created"
-		}
-		from += " INDEXED BY " + index
+		from += " INDEXED BY " + index(q, status)
 	}
 	if q.Unverified {
 		add("i.dep_state = 0 AND i.status = 1", nil)
@@ -155,7 +161,7 @@ func (r *reader) walk(q *workitem.Query, status workitem.Status, after workitem.
 	}
 	text := "SELECT " + itemColumns + " FROM " + from + " WHERE " + strings.Join(where, " AND ") +
 		" ORDER BY " + created + ", " + id + " LIMIT ?"
-	if index == "labels" {
+	if labelled {
 		text = strings.Replace(text, "SELECT "+itemColumns, "SELECT "+qualified, 1)
 	}
 	var items []*workitem.Item

@@ -47,7 +47,8 @@ func (m *migration) checksum() []byte {
 // migrations are applied in order, forward only.
 //
 // items has what changes in the life of a job, records what never does. Indexes
-// end in (created, id), the order of listings. claimable_at is 0 while a row may
+// end in (created, id), the order of listings; one without a filter walks all
+// statuses. claimable_at is 0 while a row may
 // be claimed, the instant from which on it may be, or null: so the claim index has
 // no row that lies in the way. due is the deadline or the largest integer, and
 // consent_until the instant at which the gate closes.
@@ -106,7 +107,6 @@ CREATE TABLE items (
 	consent_until    INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX items_id ON items (id);
-CREATE INDEX items_created ON items (tenant, created, id);
 CREATE INDEX items_status ON items (tenant, status, created, id);
 CREATE INDEX items_kind ON items (tenant, kind, created, id);
 CREATE INDEX items_repository ON items (tenant, repository, created, id);

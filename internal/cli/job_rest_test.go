@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/writ-authority/writ/server/operation"
@@ -218,6 +220,58 @@ func TestWatchEndsWithTheJob(t *testing.T) {
 		if code != want || !strings.HasPrefix(out, "{\n  \"schema\": \"writ.job-view.v1\",\n") {
 			t.Errorf("%s: exit %d\n%s", state, code, out)
 		}
+	}
+}
+
+// TestFollowingOutlastsARestart watches a job of a server that does not answer for
+// a while, and waits for a claim of it.
+func TestFollowingOutlastsARestart(t *testing.T) {
+	t.Parallel()
+	const away = 4 // calls: as often as the client itself repeats one
+	for _, test := range []struct {
+		args   []string
+		before any // answers to the first call
+		after  any
+	}{
+		{[]string{"watch", itemID(1)}, &workitem.View{State: "ready", MaxAttempts: 3}, &workitem.View{State: "succeeded", MaxAttempts: 3}},
+		{
+			[]string{"claim-next", "--kind", "repository.build", "--wait", "1h"},
+			&workitem.ClaimAnswer{Reason: workitem.ReasonEmpty}, &workitem.ClaimAnswer{Claimed: true, Reason: workitem.ReasonClaimed, Claim: &workitem.Claim{}},
+		},
+	} {
+		t.Run(test.args[0], func(t *testing.T) {
+			t.Parallel()
+			b := serveJobs(t)
+			var calls atomic.Int64
+			b.fake.Hook = func(context.Context) error {
+				switch n := calls.Add(1); {
+				case n == 1:
+					b.fake.Answer(test.before)
+				case n <= 1+away:
+					return &workitem.Error{Code: workitem.AuthorityUnavailable, Message: "it restarts"}
+				default:
+					b.fake.Answer(test.after)
+				}
+				return nil
+			}
+			code, out, messages := b.run(test.args...)
+			if code != 0 || !strings.Contains(messages, "trying again") || strings.Count(messages, "\n") != 1 {
+				t.Errorf("exit %d\n%s%s", code, out, messages)
+			}
+			if n := calls.Load(); n != 2+away {
+				t.Errorf("%d calls, want %d", n, 2+away)
+			}
+		})
+	}
+}
+
+// TestFollowingNeedsAFirstAnswer refuses at once what cannot be reached at all.
+func TestFollowingNeedsAFirstAnswer(t *testing.T) {
+	t.Parallel()
+	b := serveJobs(t)
+	b.fake.Refuse(&workitem.Error{Code: workitem.AuthorityUnavailable, Message: "it is gone"})
+	if code, _, messages := b.run("watch", itemID(1)); code != exitUnavailable || strings.Contains(messages, "trying again") {
+		t.Errorf("exit %d\n%s", code, messages)
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +30,16 @@ type claimFlags struct {
 func (f *claimFlags) add(c *cobra.Command) {
 	leaseFlag(c, &f.lease)
 	c.Flags().StringVar(&f.worker, "worker", "", "who works; the lease names it (default: USER@HOST)")
-	c.Flags().StringVar(&f.request, "request", "", "id of this claim, at most 128 bytes; a claim repeated with it gets the same lease")
+	c.Flags().StringVar(&f.request, "request", "", "id of this claim, at most 128 bytes; a claim repeated with it gets the same lease (default: a random one)")
+}
+
+// requestID is the id of the claim. There always is one: so a call whose answer was
+// lost on the way can be made again.
+func (f *claimFlags) requestID() string {
+	if f.request == "" {
+		f.request = "cli:" + rand.Text()
+	}
+	return f.request
 }
 
 // workerName is who works if nothing else is said.
@@ -70,7 +80,7 @@ func (a *app) jobClaim() *cobra.Command {
 					return a.claimed(&workitem.ClaimAnswer{Claimed: true, Reason: workitem.ReasonClaimed, Claim: claim})
 				}
 				got, err := jobs.Claim(c.Context(), &workitem.ClaimInput{
-					JobID: args[0], Worker: worker, LeaseTTL: seconds(c, "lease", f.lease), ClaimRequestID: f.request,
+					JobID: args[0], Worker: worker, LeaseTTL: seconds(c, "lease", f.lease), ClaimRequestID: f.requestID(),
 				})
 				if err != nil {
 					return err
@@ -105,7 +115,7 @@ func (a *app) jobClaimNext() *cobra.Command {
 			if in.Worker, err = f.workerName(); err != nil {
 				return err
 			}
-			in.LeaseTTL, in.ClaimRequestID = seconds(c, "lease", f.lease), f.request
+			in.LeaseTTL, in.ClaimRequestID = seconds(c, "lease", f.lease), f.requestID()
 			var got *workitem.ClaimAnswer
 			err = a.follow(c.Context(), wait, maxWait, func(jobs operation.Jobs, wait float64) (bool, error) {
 				in.Wait = nil

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -122,12 +121,14 @@ const (
 	forever   = time.Duration(-1)      // how long follow may ask
 	maxWait   = 60 * time.Second       // what a server keeps one question at most
 	heldPause = 250 * time.Millisecond // between two questions to a store of this process
+	outage    = time.Minute            // how long a server may be gone that has answered before
 )
 
 // follow asks until ask says that it is done, at least once and for as long as
 // wait. A server may keep one question for up to step; ask is told how long. A store
 // that this process opens is closed between two questions, so that others can
-// change what is waited for.
+// change what is waited for. Whoever has answered once may be gone for a while, for
+// a restart for instance.
 func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(jobs operation.Jobs, wait float64) (bool, error)) error {
 	deadline := time.Now().Add(wait)
 	left := func() time.Duration {
@@ -136,27 +137,25 @@ func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(job
 		}
 		return max(0, min(step, time.Until(deadline)))
 	}
+	var answered time.Time // the last time
+	told := false          // that it does not any more
 	for {
-		jobs, err := a.openJobs(ctx, false)
-		if err != nil {
-			return err
-		}
-		done := false
-		for {
-			keep := left()
-			question := keep
-			if jobs.held {
-				question = 0
+		done, err := a.askWhile(ctx, left, func(jobs operation.Jobs, wait float64) (bool, error) {
+			done, err := ask(jobs, wait)
+			if err == nil {
+				answered, told = time.Now(), false
 			}
-			done, err = ask(jobs, question.Seconds())
-			done = done || keep == 0
-			if err != nil || done || jobs.held {
-				break
-			}
-		}
-		err = errors.Join(err, jobs.close())
+			return done, err
+		})
 		if ctx.Err() != nil {
-			err = ctx.Err() // whatever a question that was broken off has answered
+			return ctx.Err() // whatever a question that was broken off has answered
+		}
+		if errors.Is(err, workitem.ErrAuthorityUnavailable) && !answered.IsZero() && time.Since(answered) < outage+step {
+			if !told {
+				told = true
+				fmt.Fprintf(a.err, "the server does not answer; trying again for %s\n", amount(outage))
+			}
+			err = nil
 		}
 		if err != nil || done {
 			return err
@@ -167,6 +166,28 @@ func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(job
 		case <-ctx.Done():
 			pause.Stop()
 			return ctx.Err()
+		}
+	}
+}
+
+// askWhile opens the authority and asks: once if it is this process that has it
+// open, else until ask is done or nothing is left of the time.
+func (a *app) askWhile(ctx context.Context, left func() time.Duration, ask func(operation.Jobs, float64) (bool, error)) (done bool, err error) {
+	jobs, err := a.openJobs(ctx, false)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, jobs.close()) }()
+	for {
+		keep := left()
+		question := keep
+		if jobs.held {
+			question = 0
+		}
+		done, err = ask(jobs, question.Seconds())
+		done = done || keep == 0
+		if err != nil || done || jobs.held {
+			return done, err
 		}
 	}
 }
@@ -217,7 +238,7 @@ const (
 
 // openStore opens the store of a data directory in this process.
 func openStore(ctx context.Context, data string, create bool, p workitem.Principal) (*authorityOfJobs, error) {
-	path := filepath.Join(data, "work.db")
+	path := server.StorePath(data)
 	if create {
 		if err := vfs.MkdirAll(vfs.OS, data, 0o700); err != nil {
 			return nil, err

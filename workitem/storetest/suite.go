@@ -86,7 +86,7 @@ func Run(t *testing.T, open Open) {
 		{"replay", replayTests}, {"cancel", cancelTests}, {"consent", consentTests},
 		{"dependency", dependencyTests}, {"retry", retryTests}, {"list", listTests},
 		{"ready", readyTests}, {"tenancy", tenancyTests}, {"history", historyTests},
-		{"prune", pruneTests}, {"restart", restartTests},
+		{"prune", pruneTests}, {"restart", restartTests}, {"wait", waitTests}, {"overview", overviewTests},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

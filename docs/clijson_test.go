@@ -359,6 +359,7 @@ func TestJSONContract(t *testing.T) {
 	repo.Commit(map[string]string{"writ.yaml": "version: 1\npolicy:\n  require_lint: true\n"}, "Repair it")
 	run("writ.gate.v1", 0, "gate", "--author-mode", "human_with_ai_assist")
 	jobs(t, run)
+	workers(t, o, repo.Dir, run)
 	run("writ.job.v1", 0, "queue", "enqueue", "patchset.ci.aggregate", "--patchset", "T-0001/C-01/P-01", "--after", "1h")
 	run("writ.job.v1", 0, "queue", "enqueue", "content.gc")
 	claim := run("writ.claim.v1", 0, "queue", "claim", "--request", "0123456789abcdef0123456789abcdef")
@@ -595,6 +596,39 @@ func jobs(t *testing.T, run func(schema string, exit int, args ...string) map[st
 	run("writ.job-reconciled.v1", 0, "job", "reconcile")
 	run("writ.job-pruned.v1", 0, "job", "prune", "--older-than", "1h")
 	run("writ.job-kinds.v1", 0, "job", "kinds")
+}
+
+// workers has a worker say every kind of thing that it can be made to say here.
+func workers(t *testing.T, o *observer, dir string, run func(schema string, exit int, args ...string) map[string]any) {
+	t.Helper()
+	run("writ.worker-event.v1", 0, "worker", "--kind", "repository.repair", "--once", "--wait", "0s", "--exec", "true")
+	for _, script := range []string{
+		"echo checkpoint half >&3; echo result artifact:1 >&3",
+		"echo refuse invalid_git_ref >&3; echo error log:1 >&3",
+		"echo juggle >&3",
+		"echo defer 3600 busy >&3; sleep 0.01",
+	} {
+		run("writ.job-handle.v1", 0, "job", "submit", "--operation", "repair", "--key", script)
+		var out, errw bytes.Buffer
+		code := cli.Main([]string{"--repo", dir, "--json", "worker", "--kind", "repository.repair", "--once", "--exec", "sh", "--", "-c", script},
+			strings.NewReader(""), &out, &errw)
+		if code != 0 {
+			t.Fatalf("writ worker: exit %d\n%s%s", code, out.String(), errw.String())
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) < 2 {
+			t.Errorf("writ worker: only %q", lines)
+		}
+		for _, text := range lines {
+			d := json.NewDecoder(strings.NewReader(text))
+			d.UseNumber()
+			var doc map[string]any
+			if err := d.Decode(&doc); err != nil {
+				t.Fatalf("writ worker: %v", err)
+			}
+			o.look(t, "writ.worker-event.v1", "writ.worker-event.v1", doc)
+		}
+	}
 }
 
 func (o *observer) golden(t *testing.T) {

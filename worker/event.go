@@ -7,7 +7,7 @@ type EventKind string
 
 // The events.
 const (
-	Waiting      EventKind = "waiting"     // nothing is to be claimed; told once until something was
+	Idle         EventKind = "idle"        // there is nothing to claim; told once until there was
 	Unavailable  EventKind = "unavailable" // a claim was not answered; told once until one was
 	Claimed      EventKind = "claimed"     // a job begins
 	Checkpointed EventKind = "checkpoint"  // a checkpoint was recorded

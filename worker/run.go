@@ -103,12 +103,12 @@ func (c Config) complete() (Config, error) {
 }
 
 // Run claims jobs and has them worked on until Config.Stop is closed, Max is
-// reached, ctx ends or the authority refuses to be asked. It returns when the last
-// job has been settled.
+// reached, ctx ends or the authority refuses to be asked; one that does not answer
+// is asked again. It returns when the last job has been settled.
 //
 // When ctx ends, the contexts of all handlers end, and the jobs that they do not
-// finish are given back. Errors are ErrConfig, the refusal of a claim as a
-// *workitem.Error, or the cause of ctx.
+// finish are given back. Errors are ErrConfig, that of a claim which is no
+// *workitem.Error or one that asking again does not change, or the cause of ctx.
 func Run(ctx context.Context, jobs operation.Jobs, cfg Config) error {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -175,7 +175,7 @@ func (w *worker) claim(ctx context.Context) (*workitem.ClaimAnswer, error) {
 	lease, wait := w.cfg.Lease.Seconds(), w.cfg.Wait.Seconds()
 	in := workitem.ClaimNextInput{Kind: w.cfg.Kind, Worker: w.cfg.Worker, LeaseTTL: &lease, Wait: &wait,
 		ResourceClass: w.cfg.ResourceClass, FairnessGroup: w.cfg.FairnessGroup, ClaimRequestID: rand.Text()}
-	waiting, unavailable := false, false
+	idle, unavailable := false, false
 	pause := firstPause
 	for ctx.Err() == nil {
 		asked := w.cfg.clock()
@@ -193,12 +193,12 @@ func (w *worker) claim(ctx context.Context) (*workitem.ClaimAnswer, error) {
 		case err == nil:
 			unavailable, pause = false, firstPause
 			in.ClaimRequestID = rand.Text()
+			if !idle {
+				idle = true
+				w.tell(Event{Kind: Idle})
+			}
 			if w.cfg.Once {
 				return nil, nil
-			}
-			if !waiting {
-				waiting = true
-				w.tell(Event{Kind: Waiting})
 			}
 			if quick := idlePause - (w.cfg.clock() - asked); quick > 0 {
 				rest(ctx, quick)
@@ -207,7 +207,7 @@ func (w *worker) claim(ctx context.Context) (*workitem.ClaimAnswer, error) {
 		case codeOf(err) == workitem.ClaimMismatch, codeOf(err) == workitem.InvalidState:
 			// A lease was granted under this id and has ended meanwhile.
 			in.ClaimRequestID = rand.Text()
-		case !isTransient(err):
+		case !isTransient(err), codeOf(err) == "" && !errors.Is(err, context.DeadlineExceeded):
 			return nil, err
 		case !unavailable:
 			unavailable = true

@@ -463,8 +463,8 @@ func TestClaimsThatAreAnsweredAtOnceAreSpaced(t *testing.T) {
 		if n := b.count("claim"); n < 30 || n > 125 {
 			t.Errorf("%d claims in a minute", n)
 		}
-		if len(b.of(Waiting)) != 1 {
-			t.Errorf("told %d times that it waits", len(b.of(Waiting)))
+		if len(b.of(Idle)) != 1 {
+			t.Errorf("told %d times that it waits", len(b.of(Idle)))
 		}
 	})
 }

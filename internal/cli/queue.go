@@ -548,15 +548,15 @@ func (a *app) queueExpire() *cobra.Command {
 	}
 }
 
-// worker is a command about a job that the caller holds.
-type worker struct {
+// holder is a command about a job that the caller holds.
+type holder struct {
 	*records
 	token   string
 	attempt uint16
 }
 
 func (r *records) worker(c *cobra.Command, verb func(ctx context.Context, repo *authority.Repository, l authority.Lease) (string, error)) *cobra.Command {
-	w := &worker{records: r}
+	w := &holder{records: r}
 	c.Use += " JOB"
 	c.Args = cobra.ExactArgs(1)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -589,7 +589,7 @@ func (r *records) worker(c *cobra.Command, verb func(ctx context.Context, repo *
 	return c
 }
 
-func (w *worker) leaseToken() (authority.LeaseToken, error) {
+func (w *holder) leaseToken() (authority.LeaseToken, error) {
 	s := w.token
 	if s == "" {
 		s = os.Getenv(tokenVariable)

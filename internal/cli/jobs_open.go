@@ -59,8 +59,16 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-func (a *app) serverURL() string { return firstOf(a.at.server, os.Getenv(serverVariable)) }
-func (a *app) bearer() string    { return firstOf(a.at.token, os.Getenv(bearerVariable)) }
+// serverURL is the server that a command calls, or empty: whoever names a data
+// directory means that and not the server of the environment.
+func (a *app) serverURL() string {
+	if a.at.server == "" && a.data == "" {
+		return os.Getenv(serverVariable)
+	}
+	return a.at.server
+}
+
+func (a *app) bearer() string { return firstOf(a.at.token, os.Getenv(bearerVariable)) }
 
 // caller is the tenant and the owner whom a request names. Of a server only the
 // token decides; a development token says whom it stands for.
@@ -196,6 +204,9 @@ func (a *app) askWhile(ctx context.Context, left func() time.Duration, ask func(
 // that has the data directory open, else the store there, which create makes if it
 // is missing.
 func (a *app) openJobs(ctx context.Context, create bool) (*authorityOfJobs, error) {
+	if err := either("--server and --data", a.at.server != "", a.data != ""); err != nil {
+		return nil, err
+	}
 	if at := a.serverURL(); at != "" {
 		return connected(client.Config{URL: at, Token: a.bearer()})
 	}

@@ -76,6 +76,11 @@ func drawGraph(w io.Writer, s style, g *workitem.Graph) {
 			d.draw(id, "", "")
 		}
 	}
+	for i := range g.Nodes { // those of a cycle, if a server has one
+		if id := g.Nodes[i].WorkItemID; !d.drawn[id] {
+			d.draw(id, "", "")
+		}
+	}
 	if g.Truncated {
 		fmt.Fprintln(w, "(there are more; raise --limit)")
 	}

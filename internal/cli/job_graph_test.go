@@ -54,6 +54,11 @@ func TestGraphIsDrawnAsATree(t *testing.T) {
 			"1  build  ready  req-1\n" +
 			"└─ 3  build  ready  req-3  ◀\n" +
 			"2  build  ready  req-2\n"},
+		{"a cycle, which no authority makes", graphOf(3, [2]int{1, 2}, [2]int{2, 1}), "" +
+			"3  build  ready  req-3  ◀\n" +
+			"1  build  ready  req-1\n" +
+			"└─ 2  build  ready  req-2\n" +
+			"   └─ 1  (see above)\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

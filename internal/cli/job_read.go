@@ -52,6 +52,8 @@ func (a *app) jobList() *cobra.Command {
 					return err
 				}
 			}
+			p := a.progress()
+			defer p.clear()
 			return a.withJobs(c.Context(), func(jobs operation.Jobs) error {
 				page := &workitem.Page{Items: []workitem.View{}}
 				for {
@@ -67,7 +69,9 @@ func (a *app) jobList() *cobra.Command {
 						break
 					}
 					in.Cursor = *next.NextCursor
+					p.step(plural(len(page.Items), "job", "jobs"))
 				}
+				p.clear()
 				return a.answer("writ.job-page.v1", page, func() { a.showPage(page) })
 			})
 		},

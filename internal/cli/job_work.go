@@ -116,6 +116,11 @@ func (a *app) jobClaimNext() *cobra.Command {
 				return err
 			}
 			in.LeaseTTL, in.ClaimRequestID = seconds(c, "lease", f.lease), f.requestID()
+			p := a.progress()
+			defer p.clear()
+			if wait > 0 {
+				p.step("waiting for a job")
+			}
 			var got *workitem.ClaimAnswer
 			err = a.follow(c.Context(), wait, maxWait, func(jobs operation.Jobs, wait float64) (bool, error) {
 				in.Wait = nil
@@ -126,6 +131,7 @@ func (a *app) jobClaimNext() *cobra.Command {
 				got, err = jobs.ClaimNext(c.Context(), &in)
 				return err == nil && got.Claimed, err
 			})
+			p.clear()
 			if err != nil {
 				return err
 			}

@@ -374,27 +374,3 @@ func TestStoppedWorkerKillsItsCommandWhenItGoesOn(t *testing.T) {
 		t.Errorf("%d checkpoints before the stop, %d after it:\n%s", before, after, text)
 	}
 }
-
-func ExampleRun() {
-	jobs := newAuthority(steadyClock) // a *client.Client, or an authority in this process
-	jobs.submit(1)
-	err := Run(context.Background(), jobs, Config{
-		Kind: "repository.build",
-		Once: true,
-		Handler: HandlerFunc(func(ctx context.Context, job *Job) Result {
-			fmt.Println("building", job.View.RepositoryID, "at", job.View.BaseRef)
-			if err := job.Checkpoint(ctx, "compiled"); err != nil {
-				return Fail(EnvironmentFailure, "")
-			}
-			return Succeed("artifact:42")
-		}),
-		Events: func(e Event) { fmt.Printf("%s;%s%s\n", e.Kind, e.Checkpoint, e.Status) },
-	})
-	fmt.Println(err)
-	// Output:
-	// claimed;
-	// building repo-a at main
-	// checkpoint;checkpoint:compiled
-	// settled;committed
-	// <nil>
-}

@@ -242,7 +242,7 @@ func (l *workerLog) event(e worker.Event) {
 	case worker.Misspoken:
 		l.say("%s: %s", job, reason)
 	case worker.Settled:
-		l.say("%s %s in %v: %s", job, outcomes[e.Result.Outcome], e.Elapsed.Round(time.Millisecond), settledText(e))
+		l.say("%s %s: %s in %v", job, outcomes[e.Result.Outcome], settledText(e), e.Elapsed.Round(time.Millisecond))
 	case worker.Lost:
 		l.say("%s: nothing is committed: %s", job, reason)
 	case worker.Stopping:

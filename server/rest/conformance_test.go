@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/writ-authority/writ/server/operation"
 	"github.com/writ-authority/writ/server/rest/resttest"
@@ -12,18 +13,32 @@ import (
 	"github.com/writ-authority/writ/workitem/storetest"
 )
 
-// TestBehaviour runs the conformance suite through the client, HTTP and the
-// handlers. Every answer is held against the OpenAPI document on its way.
+// served opens authorities behind servers of their own. Every answer is held
+// against the OpenAPI document on its way.
+func served(t *testing.T, cfg workitem.Config, clock *storetest.Clock) *storetest.Bundle {
+	t.Helper()
+	b := *storetest.Over(engine)(t, cfg, clock)
+	server := resttest.Serve(t, b.Jobs)
+	b.Jobs = func(p workitem.Principal) operation.Jobs { return server.Client(t, p) }
+	return &b
+}
+
+func engine(ctx context.Context, dir string, clock *storetest.Reading) (workitem.Store, error) {
+	o := sqlite.Options{Path: filepath.Join(dir, "work.db")}
+	if clock != nil {
+		o.Clock = clock
+	}
+	return sqlite.Open(ctx, o)
+}
+
+// TestBehaviour runs the conformance suite through client, HTTP and handlers.
 func TestBehaviour(t *testing.T) {
 	t.Parallel()
-	direct := storetest.Over(func(ctx context.Context, dir string, clock *storetest.Reading) (workitem.Store, error) {
-		return sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "work.db"), Clock: clock})
-	})
-	storetest.Run(t, func(t *testing.T, cfg workitem.Config, clock *storetest.Clock) *storetest.Bundle {
-		t.Helper()
-		b := *direct(t, cfg, clock)
-		server := resttest.Serve(t, b.Jobs)
-		b.Jobs = func(p workitem.Principal) operation.Jobs { return server.Client(t, p) }
-		return &b
-	})
+	storetest.Run(t, served)
+}
+
+// TestLinear has clients give up while their calls may be on the way.
+func TestLinear(t *testing.T) {
+	t.Parallel()
+	storetest.Linear(t, served, time.Second)
 }

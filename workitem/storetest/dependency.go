@@ -204,6 +204,21 @@ var dependencyTests = []test{
 		equal(f, "the faults in the counts", stats.Faults, 2)
 	}},
 
+	{name: "a success releases nobody in another tenant", run: func(f *fixture) {
+		foreign := agent
+		foreign.Tenant = "tenant-b"
+		jobs := f.Jobs(foreign)
+		alien := f.submitAs(jobs, &workitem.SubmitInput{Request: newRequest("p", "tenant_id", "tenant-b").json()})
+		h := f.child("c", f.submit(newRequest("p")))
+		f.update(func(tx workitem.Tx) error { _, err := tx.Link(mustID(alien.JobID), mustID(h.JobID)); return err })
+		a, err := jobs.Claim(f.ctx, &workitem.ClaimInput{JobID: alien.JobID, Worker: "w1"})
+		f.ok(err)
+		_, err = jobs.Commit(f.ctx, &workitem.CommitInput{JobID: alien.JobID, Claim: a.Claim.Fence(), Outcome: "succeeded"})
+		f.ok(err)
+		f.state(h.JobID, "submitted")
+		equal(f, "dep_count", f.row(h.JobID).DepCount, 1)
+	}},
+
 	{name: "undecodable records are counted and hide nothing", run: func(f *fixture) {
 		good := f.submit(newRequest("good"))
 		bad := f.spoil(good.JobID, "bad")

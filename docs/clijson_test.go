@@ -580,7 +580,7 @@ func jobs(t *testing.T, run func(schema string, exit int, args ...string) map[st
 	run("writ.error.v1", 2, "job", "checkpoint", "half", "--claim", claim)
 	run("writ.job-settled.v1", 0, "job", "defer", "--claim", claim, "--delay", "0s")
 	run("writ.error.v1", 4, "job", "heartbeat", "--claim", claim)
-	run("writ.job-settled.v1", 0, "job", "commit", "failed", "--claim", claimed("claim", build), "--class", "c", "--error", "log:1", "--final")
+	run("writ.job-settled.v1", 0, "job", "commit", "failed", "--claim", claimed("claim", build), "--failure-class", "c", "--error", "log:1", "--final")
 	run("writ.job-result.v1", 0, "job", "result", build)
 	again := run("writ.job-retry.v1", 0, "job", "retry", build, "--adopt")["job_id"].(string)
 	run("writ.error.v1", 4, "job", "submit", "--operation", "merge", "--key", "retry:"+build+":2")

@@ -86,7 +86,7 @@ func (a *app) jobList() *cobra.Command {
 	f.StringVar(&in.GenerationID, "generation", "", "only those of a generation")
 	f.StringVar(&in.CorrelationID, "correlation", "", "only those with this correlation id")
 	f.StringVar(&in.OwnerID, "owner-id", "", "only those of an owner")
-	f.StringVar(&in.ResourceClass, "class", "", "only those of a resource class")
+	f.StringVar(&in.ResourceClass, "resource-class", "", "only those of a resource class")
 	f.StringVar(&in.CreatedAfter, "created-after", "", "only those created after a time, or so long ago at most, such as 24h")
 	f.StringVar(&in.CreatedBefore, "created-before", "", "only those created before a time, or so long ago at least")
 	f.BoolVar(&claimable, "claimable", false, "only those that could be claimed now, or with =false the others")

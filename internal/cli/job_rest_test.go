@@ -93,7 +93,7 @@ func TestCommandsSendWhatTheirFlagsSay(t *testing.T) {
 		},
 		{[]string{"claim", id, "--worker", "w", "--held"}, "writ.job-claim.v1", &workitem.CurrentClaimInput{JobID: id, Worker: "w"}},
 		{
-			[]string{"claim-next", "--kind", "repository.build", "--worker", "w", "--class", "c", "--group", "g", "--request", "q"}, "writ.job-claim.v1",
+			[]string{"claim-next", "--kind", "repository.build", "--worker", "w", "--class", "c", "--fairness-group", "g", "--request", "q"}, "writ.job-claim.v1",
 			&workitem.ClaimNextInput{Kind: "repository.build", Worker: "w", ResourceClass: "c", FairnessGroup: "g", ClaimRequestID: "q"},
 		},
 		{
@@ -109,7 +109,7 @@ func TestCommandsSendWhatTheirFlagsSay(t *testing.T) {
 			&workitem.CommitInput{JobID: itemID(1), Claim: fence, Outcome: "succeeded", ResultRef: ptr("artifact:1")},
 		},
 		{
-			[]string{"commit", "failed", "--claim", claim, "--error", "log:1", "--class", "c", "--code", "r", "--final"}, "writ.job-settled.v1",
+			[]string{"commit", "failed", "--claim", claim, "--error", "log:1", "--failure-class", "c", "--refusal-code", "r", "--final"}, "writ.job-settled.v1",
 			&workitem.CommitInput{
 				JobID: itemID(1), Claim: fence, Outcome: "failed", ErrorRef: ptr("log:1"), FailureClass: ptr("c"), RefusalCode: ptr("r"), Retryable: ptr(false),
 			},
@@ -291,7 +291,7 @@ func TestRequestsOfFlags(t *testing.T) {
 			`"operation":"build","owner_id":"o","repository_id":"r","request_id":"cli:129c746b13a007bf6d12175dbe559d9f:request",` +
 			`"session_id":"cli","tenant_id":"t"}`},
 		{"everything", []string{
-			"--key", "k", "--request-id", "q", "--session", "s", "--depends-on", itemID(1) + "," + itemID(2), "--priority", "7", "--group", "g",
+			"--key", "k", "--request-id", "q", "--session", "s", "--depends-on", itemID(1) + "," + itemID(2), "--priority", "7", "--fairness-group", "g",
 			"--class", "heavy", "--concurrency-key", "c", "--deadline", "2026-12-02T15:04:05Z", "--target", "farm", "--label", "linux", "--avoid", "x",
 			"--cpu-weight", "2", "--memory", "3", "--disk", "4", "--slots", "5", "--stage", "unit", "--lane", "l", "--candidate", "c", "--generation", "g",
 			"--correlation", "z", "--config-digest", "d", "--allow-push", "--allow-destructive-cleanup", "--risk", "m",

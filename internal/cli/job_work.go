@@ -140,8 +140,8 @@ func (a *app) jobClaimNext() *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().StringVar(&in.Kind, "kind", "", "kind of the job, such as repository.build")
-	c.Flags().StringVar(&in.ResourceClass, "class", "", "only jobs of this resource class")
-	c.Flags().StringVar(&in.FairnessGroup, "group", "", "only jobs of this fairness group, in strict order")
+	c.Flags().StringVar(&in.ResourceClass, "resource-class", "", "only jobs of this resource class")
+	c.Flags().StringVar(&in.FairnessGroup, "fairness-group", "", "only jobs of this fairness group, in strict order")
 	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for a job")
 	return c
 }
@@ -337,7 +337,7 @@ func (a *app) jobCommit() *cobra.Command {
 			"tried again after a delay as long as attempts are left, unless --final says that it is no use.\n" +
 			"A commit of a job that has ended before changes nothing and says so.",
 		Example: "  writ job commit succeeded --claim claim.json --result artifact:42\n" +
-			"  writ job commit failed --claim claim.json --class validation_candidate_failure --final",
+			"  writ job commit failed --claim claim.json --failure-class validation_candidate_failure --final",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{"succeeded", "failed", "cancelled"},
 		RunE: func(c *cobra.Command, args []string) error {
@@ -347,7 +347,7 @@ func (a *app) jobCommit() *cobra.Command {
 			}
 			in := &workitem.CommitInput{
 				JobID: id, Claim: fence, Outcome: args[0], ResultRef: set(c, "result", result), ErrorRef: set(c, "error", failure),
-				FailureClass: set(c, "class", class), RefusalCode: set(c, "code", code),
+				FailureClass: set(c, "failure-class", class), RefusalCode: set(c, "refusal-code", code),
 			}
 			if final {
 				retryable := false
@@ -366,8 +366,8 @@ func (a *app) jobCommit() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&result, "result", "", "where the result is, at most 2048 bytes")
 	f.StringVar(&failure, "error", "", "where the error is, at most 2048 bytes")
-	f.StringVar(&class, "class", "", "why it failed, such as validation_candidate_failure")
-	f.StringVar(&code, "code", "", "why it was refused, such as invalid_git_ref")
+	f.StringVar(&class, "failure-class", "", "why it failed, such as validation_candidate_failure")
+	f.StringVar(&code, "refusal-code", "", "why it was refused, such as invalid_git_ref")
 	f.BoolVar(&final, "final", false, "a failure is not to be tried again")
 	return c
 }

@@ -6,25 +6,24 @@ import (
 	"github.com/writ-authority/writ/workitem"
 )
 
-// lease is what a claim must know of an item that somebody holds, or has held
-// until its time ran out.
+// lease is an item that somebody holds, or has held until its time ran out.
 type lease struct {
-	workitem.Item      // without what a claim does not look at
-	place         int  // in the heap of the live ones, -1 otherwise
-	over          bool // its time has run out
+	workitem.Item
+	place int  // in the heap of the live ones, -1 otherwise
+	over  bool // its time has run out
 }
 
 // leases has every held item of one tenant, by when its time runs out.
 type leases struct {
-	all       map[workitem.ID]*lease
+	held      map[workitem.ID]*lease // of all tenants
 	live      leaseHeap
 	over      map[workitem.Kind]map[workitem.ID]*lease // may be claimed again
 	exhausted map[workitem.ID]*lease                   // no attempt is left
 }
 
-func newLeases() *leases {
+func newLeases(held map[workitem.ID]*lease) *leases {
 	return &leases{
-		all:       map[workitem.ID]*lease{},
+		held:      held,
 		over:      map[workitem.Kind]map[workitem.ID]*lease{},
 		exhausted: map[workitem.ID]*lease{},
 	}
@@ -33,7 +32,7 @@ func newLeases() *leases {
 // put takes the present state of an item over.
 func (l *leases) put(it *workitem.Item) {
 	held := it.Status == workitem.Leased || it.Status == workitem.Running
-	old := l.all[it.ID]
+	old := l.held[it.ID]
 	if old != nil && held && !old.over {
 		old.Item = *it
 		heap.Fix(&l.live, old.place)
@@ -44,13 +43,13 @@ func (l *leases) put(it *workitem.Item) {
 	}
 	if held {
 		n := &lease{Item: *it}
-		l.all[it.ID] = n
+		l.held[it.ID] = n
 		heap.Push(&l.live, n)
 	}
 }
 
 func (l *leases) drop(old *lease) {
-	delete(l.all, old.ID)
+	delete(l.held, old.ID)
 	if !old.over {
 		heap.Remove(&l.live, old.place)
 		return

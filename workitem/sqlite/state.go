@@ -12,10 +12,11 @@ import (
 // state is what the writer keeps in memory of what the database says. The
 // database counts: after a rollback everything is read again.
 type state struct {
-	clock      workitem.Instant // no stored instant is later
-	next       int64            // row number of the next item
-	tombstones bool             // there may be some
-	unverified bool             // there may be some
+	clock      workitem.Instant       // no stored instant is later
+	next       int64                  // row number of the next item
+	tombstones bool                   // there may be some
+	unverified bool                   // there may be some
+	held       map[workitem.ID]*lease // every item that somebody holds
 	leases     map[int64]*leases
 	counts     map[countKey]*tally
 	turns      map[turnKey]*turn
@@ -57,7 +58,7 @@ type wakeKey struct {
 func (st *state) lease(tenant int64) *leases {
 	l := st.leases[tenant]
 	if l == nil {
-		l = newLeases()
+		l = newLeases(st.held)
 		st.leases[tenant] = l
 	}
 	return l
@@ -103,7 +104,7 @@ func (st *state) settle() {
 // load reads the state.
 func (s *Store) load() (*state, error) {
 	st := &state{
-		leases: map[int64]*leases{}, counts: map[countKey]*tally{}, turns: map[turnKey]*turn{},
+		held: map[workitem.ID]*lease{}, leases: map[int64]*leases{}, counts: map[countKey]*tally{}, turns: map[turnKey]*turn{},
 		wakes: map[wakeKey]workitem.Instant{}, tops: map[wakeKey]int{},
 	}
 	if s.state != nil {

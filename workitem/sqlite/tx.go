@@ -15,6 +15,15 @@ type tx struct {
 	err    error // of the database; the transaction can't go on
 }
 
+// Item implements workitem.Tx: what somebody holds is in memory.
+func (t *tx) Item(id workitem.ID) (*workitem.Item, error) {
+	if held := t.s.state.held[id]; held != nil {
+		it := held.Item
+		return &it, nil
+	}
+	return t.reader.Item(id)
+}
+
 // wrote notes a write, and whether the database took it.
 func (t *tx) wrote(err error) error {
 	t.writes++
@@ -210,7 +219,7 @@ func (t *tx) Save(it *workitem.Item, from workitem.Status, ev workitem.Event) er
 		return err
 	}
 	st := t.s.state
-	if held := st.lease(tenant).all[it.ID]; held != nil && ev.Name == "" &&
+	if held := st.held[it.ID]; held != nil && ev.Name == "" &&
 		held.Status == workitem.Running && it.Status == workitem.Running && held.LeaseEpoch == it.LeaseEpoch {
 		err := t.do(renewItem, func(b *binder) {
 			b.int(int64(it.UpdatedAt))
@@ -346,8 +355,8 @@ func (t *tx) Delete(it *workitem.Item, stone *workitem.Tombstone) error {
 		}
 	}
 	st := t.s.state
-	if l := st.lease(tenant); l.all[it.ID] != nil {
-		l.drop(l.all[it.ID])
+	if held := st.held[it.ID]; held != nil {
+		st.lease(tenant).drop(held)
 	}
 	st.count(tenant, it.Kind, it.Status, 0)
 	if stone == nil {

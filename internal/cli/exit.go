@@ -140,6 +140,9 @@ func adviceOf(err error) string {
 	if a := gate.Advice(err); a != "" {
 		return a
 	}
+	if errors.Is(err, workitem.ErrDuplicateRequest) {
+		return duplicateAdvice(err)
+	}
 	for _, known := range []struct {
 		err    error
 		advice string
@@ -149,7 +152,6 @@ func adviceOf(err error) string {
 		{sqlite.ErrForeign, "choose another data directory with --data"},
 		{sqlite.ErrNewerSchema, "use the newer version of writ"},
 		{sqlite.ErrUnsuitable, "choose a real directory on a local disk with --data"},
-		{workitem.ErrDuplicateRequest, "another job needs another idempotency key; the job that has this one was not changed"},
 		{workitem.ErrDependencyUnavailable, "submit the parents first; their ids are what `writ job submit` prints"},
 		{workitem.ErrStaleFence, "stop working on it: somebody else has the job, or may have it; `writ job get` shows who"},
 		{workitem.ErrUnauthorizedTarget, "a request names the tenant and the owner of its caller; --tenant and --owner say who that is"},
@@ -176,4 +178,22 @@ func adviceOf(err error) string {
 		}
 	}
 	return ""
+}
+
+// duplicateAdvice says in what a request differs from the one that has its key.
+func duplicateAdvice(err error) string {
+	const advice = "another job needs another idempotency key; the job that has this one was not changed"
+	refusal := (*workitem.Error)(nil)
+	if !errors.As(err, &refusal) {
+		return advice
+	}
+	switch refusal.Differs {
+	case "operation":
+		return "the operation differs; " + advice
+	case "projection":
+		return "what it asks for differs; " + advice
+	case "source_only":
+		return "only how it was written differs, such as a default that is spelt out; send it as it was, or use another idempotency key"
+	}
+	return advice
 }

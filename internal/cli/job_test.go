@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,6 +127,19 @@ func TestPastFlagTakesTimesAndDurations(t *testing.T) {
 	for _, wrong := range []string{"yesterday", "-5m", "2026-12-02", "2026-12-02T15:04:05"} {
 		if _, err := pastFlag("created-after", wrong); err == nil {
 			t.Errorf("%s was taken", wrong)
+		}
+	}
+}
+
+func TestDuplicateAdviceSaysWhatDiffers(t *testing.T) {
+	t.Parallel()
+	for differs, want := range map[string]string{
+		"operation": "the operation differs; another job", "projection": "what it asks for differs; another job",
+		"source_only": "only how it was written differs", "": "another job needs another",
+	} {
+		err := fmt.Errorf("no: %w", &workitem.Error{Code: workitem.DuplicateRequest, Differs: differs})
+		if got := adviceOf(err); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", differs, got, want)
 		}
 	}
 }

@@ -205,3 +205,26 @@ func pastFlag(flag, text string) (string, error) {
 	}
 	return text, nil
 }
+
+// completes lets a shell complete the value of a flag.
+func completes(c *cobra.Command, flag string, values []string) {
+	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // there is no such flag, or it was done before
+	}
+}
+
+// kindNames are all kinds, operationNames all operations.
+func kindNames() (names []string) {
+	for _, k := range workitem.Registry() {
+		names = append(names, k.Kind)
+	}
+	return names
+}
+
+func operationNames() (names []string) {
+	for _, k := range workitem.Registry() {
+		names = append(names, k.Operation)
+	}
+	return names
+}

@@ -94,6 +94,9 @@ func (a *app) jobList() *cobra.Command {
 	f.IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000; with --all how many at a time")
 	f.StringVar(&in.Cursor, "cursor", "", "go on after the list that ended with this cursor")
 	f.BoolVar(&all, "all", false, "go on to the end")
+	completes(c, "operation", operationNames())
+	completes(c, "kind", kindNames())
+	completes(c, "state", jobStates)
 	return c
 }
 

@@ -70,7 +70,7 @@ func TestCommandsSendWhatTheirFlagsSay(t *testing.T) {
 		{
 			[]string{
 				"list", "--operation", "build", "--kind", "repository.build", "--state", "ready,dead-letter", "--state", "failed", "--repository", "r",
-				"--lane", "l", "--candidate", "c", "--generation", "g", "--correlation", "k", "--owner-id", "o", "--class", "heavy",
+				"--lane", "l", "--candidate", "c", "--generation", "g", "--correlation", "k", "--owner-id", "o", "--resource-class", "heavy",
 				"--created-after", "2026-12-02T15:04:05Z", "--created-before", "2026-12-02T15:04:05.5+01:00", "--claimable", "--blocked=false",
 				"-n", "7", "--cursor", "x",
 			}, "writ.job-page.v1",
@@ -93,7 +93,7 @@ func TestCommandsSendWhatTheirFlagsSay(t *testing.T) {
 		},
 		{[]string{"claim", id, "--worker", "w", "--held"}, "writ.job-claim.v1", &workitem.CurrentClaimInput{JobID: id, Worker: "w"}},
 		{
-			[]string{"claim-next", "--kind", "repository.build", "--worker", "w", "--class", "c", "--fairness-group", "g", "--request", "q"}, "writ.job-claim.v1",
+			[]string{"claim-next", "--kind", "repository.build", "--worker", "w", "--resource-class", "c", "--fairness-group", "g", "--request", "q"}, "writ.job-claim.v1",
 			&workitem.ClaimNextInput{Kind: "repository.build", Worker: "w", ResourceClass: "c", FairnessGroup: "g", ClaimRequestID: "q"},
 		},
 		{
@@ -292,7 +292,7 @@ func TestRequestsOfFlags(t *testing.T) {
 			`"session_id":"cli","tenant_id":"t"}`},
 		{"everything", []string{
 			"--key", "k", "--request-id", "q", "--session", "s", "--depends-on", itemID(1) + "," + itemID(2), "--priority", "7", "--fairness-group", "g",
-			"--class", "heavy", "--concurrency-key", "c", "--deadline", "2026-12-02T15:04:05Z", "--target", "farm", "--label", "linux", "--avoid", "x",
+			"--resource-class", "heavy", "--concurrency-key", "c", "--deadline", "2026-12-02T15:04:05Z", "--target", "farm", "--label", "linux", "--avoid", "x",
 			"--cpu-weight", "2", "--memory", "3", "--disk", "4", "--slots", "5", "--stage", "unit", "--lane", "l", "--candidate", "c", "--generation", "g",
 			"--correlation", "z", "--config-digest", "d", "--allow-push", "--allow-destructive-cleanup", "--risk", "m",
 		}, `{` + base + `"candidate_id":"c","config_digest":"d","consent":{"allow_destructive_cleanup":true,"allow_push":true,"risk_acknowledged":true,` +

@@ -122,6 +122,7 @@ func (a *app) jobSubmit() *cobra.Command {
 	f.StringVar(&q.risk, "risk", "", "acknowledge the risk; the marker says which")
 	requestFlags = f
 	c.Flags().AddFlagSet(f)
+	completes(c, "operation", operationNames())
 	c.Flags().IntVar(&attempts, "max-attempts", 3, "attempts before the job becomes a dead letter, 1 to 100")
 	c.Flags().DurationVar(&backoff, "backoff", 30*time.Second, "delay of the first retry, doubled for each further one")
 	return c

@@ -143,6 +143,7 @@ func (a *app) jobClaimNext() *cobra.Command {
 	c.Flags().StringVar(&in.ResourceClass, "resource-class", "", "only jobs of this resource class")
 	c.Flags().StringVar(&in.FairnessGroup, "fairness-group", "", "only jobs of this fairness group, in strict order")
 	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for a job")
+	completes(c, "kind", kindNames())
 	return c
 }
 

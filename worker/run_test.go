@@ -320,8 +320,12 @@ func TestCommitIsNotRepeatedAfterAnAnswer(t *testing.T) {
 				if n := b.count("commit"); n != 2 {
 					t.Errorf("%d commits, want 2", n)
 				}
-				if e := b.of(c.kind); len(e) != 1 || e[0].Status != c.status {
-					t.Errorf("told %+v", b.events)
+				e := b.of(c.kind)
+				if len(e) != 1 || e[0].Status != c.status {
+					t.Fatalf("told %+v", b.events)
+				}
+				if c.kind == Lost && !strings.Contains(e[0].Err.Error(), "may have been taken") {
+					t.Errorf("told %v", e[0].Err)
 				}
 			})
 		})

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/writ-authority/writ/workitem"
 )
@@ -24,8 +25,12 @@ func (l *lease) settle(ctx context.Context, result *Result) (*workitem.Settled, 
 	return settled, err
 }
 
+// send sends the result until it is answered. A failure that will be tried again
+// moves the fence: its repetition is then refused, if only the answer was lost.
 func (l *lease) send(ctx context.Context, result *Result) (settled *workitem.Settled, err error) {
+	unanswered := false
 	err = l.insist(ctx, func(ctx context.Context) (err error) {
+		defer func() { unanswered = unanswered || err != nil && isTransient(err) }()
 		if result.Outcome == Deferred {
 			delay := result.Delay.Seconds()
 			settled, err = l.jobs.Defer(ctx, &workitem.DeferInput{JobID: l.jobID, Claim: l.fence, Delay: &delay, Reason: result.Reason})
@@ -40,6 +45,9 @@ func (l *lease) send(ctx context.Context, result *Result) (settled *workitem.Set
 		settled, err = l.jobs.Commit(ctx, in)
 		return err
 	})
+	if err != nil && unanswered {
+		err = fmt.Errorf("%w; the result was sent before without an answer, and may have been taken", err)
+	}
 	return settled, err
 }
 

@@ -87,6 +87,10 @@ func (a *app) work(ctx context.Context, cfg worker.Config, log *workerLog) error
 	interrupts := make(chan os.Signal, 2)
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(interrupts)
+	// When whoever reads the events or the log goes away, commands go on.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	stop := make(chan struct{})
@@ -244,7 +248,7 @@ func (l *workerLog) event(e worker.Event) {
 	case worker.Settled:
 		l.say("%s %s: %s in %v", job, outcomes[e.Result.Outcome], settledText(e), e.Elapsed.Round(time.Millisecond))
 	case worker.Lost:
-		l.say("%s: nothing is committed: %s", job, reason)
+		l.say("%s is lost: %s", job, reason)
 	case worker.Stopping:
 		l.say("nothing more is claimed; running commands finish")
 	}

@@ -1,6 +1,12 @@
 package workitem
 
-import "context"
+import (
+	"context"
+	"slices"
+)
+
+// pruneAtOnce is how many jobs one transaction drops: others wait for it.
+const pruneAtOnce = 64
 
 // Prune drops jobs that ended long ago, and leaves a tombstone of each, so that
 // its idempotency key still answers (section 18). A job with a child that has not
@@ -45,8 +51,8 @@ func (c *Caller) Prune(ctx context.Context, in *PruneInput) (*Pruned, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(old) > 0 {
-			n, err := c.drop(ctx, old, in.DryRun)
+		for chunk := range slices.Chunk(old, pruneAtOnce) {
+			n, err := c.drop(ctx, chunk, in.DryRun)
 			if err != nil {
 				return nil, err
 			}

@@ -297,49 +297,92 @@ func (p *pick) one(text string, bind func(*binder)) (c *candidate, err error) {
 	return c, err
 }
 
-// Wake implements workitem.Tx.
+// Wake implements workitem.Tx. It also takes rows out of the claim index whose
+// deadline has passed, a few at a time: they are jumped over as long as they are
+// there.
 func (t *tx) Wake(tenant string, kind workitem.Kind) error {
-	st := t.s.state
 	k := wakeKey{t.s.tenants.number(tenant), kind}
-	now := t.Now()
-	if wake, ok := st.wakes[k]; ok && wake > now {
-		return nil
+	if err := t.wake(k); err != nil {
+		return err
 	}
-	const due = " FROM items INDEXED BY items_wake WHERE tenant = ? AND kind = ? AND claimable_at > 0"
-	var rows []int64
-	var buckets []int
-	err := t.query("SELECT item, bucket"+due+" AND claimable_at <= ? ORDER BY claimable_at", func(b *binder) {
+	return t.retire(k)
+}
+
+// moved is a row whose place among the claimable ones changes as time passes.
+type moved struct {
+	row    int64
+	bucket int
+	at     workitem.Instant
+}
+
+// passed reads rows of an index whose instant lies before now, earliest first, and
+// the instant of the first one after them.
+func (t *tx) passed(index, column, condition string, k wakeKey, now workitem.Instant, limit int) (rows []moved, next workitem.Instant, err error) {
+	next = workitem.Never
+	err = t.query("SELECT item, bucket, "+column+" FROM items INDEXED BY "+index+" WHERE tenant = ? AND kind = ? AND "+condition+
+		" ORDER BY "+column+" LIMIT ?", func(b *binder) {
 		b.int(k.tenant)
-		b.int(int64(kind))
-		b.int(int64(now))
+		b.int(int64(k.kind))
+		b.int(int64(limit) + 1)
 	}, func(s *sqlite.Stmt) error {
-		rows = append(rows, s.ColumnInt64(0))
-		buckets = append(buckets, s.ColumnInt(1))
+		m := moved{s.ColumnInt64(0), s.ColumnInt(1), workitem.Instant(s.ColumnInt64(2))}
+		if m.at <= now && len(rows) < limit {
+			rows = append(rows, m)
+		} else {
+			next = min(next, m.at)
+		}
 		return nil
 	})
-	if err != nil {
-		return t.broken(err)
-	}
-	for i, row := range rows {
-		if err := t.do("UPDATE items SET claimable_at = 0 WHERE item = ?", func(b *binder) { b.int(row) }); err != nil {
+	return rows, next, err
+}
+
+// wakeAtOnce is how many rows one search for due retries reads.
+const wakeAtOnce = 256
+
+func (t *tx) wake(k wakeKey) error {
+	st := t.s.state
+	now := t.Now()
+	for {
+		if wake, ok := st.wakes[k]; ok && wake > now {
+			return nil
+		}
+		rows, next, err := t.passed("items_wake", "claimable_at", "claimable_at > 0", k, now, wakeAtOnce)
+		if err != nil {
 			return err
 		}
-		if top, ok := st.tops[k]; ok && buckets[i] > top {
-			st.tops[k] = buckets[i]
+		for _, m := range rows {
+			if err := t.do("UPDATE items SET claimable_at = 0 WHERE item = ?", func(b *binder) { b.int(m.row) }); err != nil {
+				return err
+			}
+			if top, ok := st.tops[k]; ok && m.bucket > top {
+				st.tops[k] = m.bucket
+			}
+			delete(st.dues, k)
 		}
-	}
-	next := workitem.Never
-	err = t.query("SELECT claimable_at"+due+" ORDER BY claimable_at LIMIT 1", func(b *binder) {
-		b.int(k.tenant)
-		b.int(int64(kind))
-	}, func(s *sqlite.Stmt) error {
-		next = workitem.Instant(s.ColumnInt64(0))
-		return nil
-	})
-	if err == nil {
 		st.wakes[k] = next
 	}
-	return t.broken(err)
+}
+
+// retireAtOnce is how many rows one claim takes out of the claim index.
+const retireAtOnce = 16
+
+func (t *tx) retire(k wakeKey) error {
+	st := t.s.state
+	now := t.Now()
+	if due, ok := st.dues[k]; ok && due >= now {
+		return nil
+	}
+	rows, next, err := t.passed("items_due", "due", "claimable_at = 0 AND due < 9223372036854775807", k, now-1, retireAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, m := range rows {
+		if err := t.do("UPDATE items SET claimable_at = NULL WHERE item = ?", func(b *binder) { b.int(m.row) }); err != nil {
+			return err
+		}
+	}
+	st.dues[k] = next
+	return nil
 }
 
 // Exhausted implements workitem.Tx.

@@ -23,17 +23,13 @@ func (s *Store) View(ctx context.Context, fn func(workitem.Reader) error) error 
 	if e := s.failure.Load(); e != nil {
 		return e
 	}
-	s.mu.Lock()
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
-		return unavailable("the store is closed", nil)
-	}
 	var r *reader
 	select {
 	case r = <-s.readers:
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-s.stop:
+		return unavailable("the store is closed", nil)
 	}
 	begun, err := r.view(ctx, fn)
 	s.readers <- r

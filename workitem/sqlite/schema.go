@@ -113,6 +113,7 @@ CREATE INDEX items_repository ON items (tenant, repository, created, id);
 CREATE INDEX items_owner ON items (tenant, owner, created, id);
 CREATE INDEX items_claim ON items (tenant, kind, bucket, fairness, class, priority DESC, due, created, id, consent_until)
 	WHERE claimable_at = 0;
+CREATE INDEX items_due ON items (tenant, kind, due) WHERE claimable_at = 0 AND due < 9223372036854775807;
 CREATE INDEX items_wake ON items (tenant, kind, claimable_at) WHERE claimable_at > 0;
 CREATE INDEX items_unverified ON items (tenant, created, id) WHERE dep_state = 0 AND status = 1;
 CREATE INDEX items_faulty ON items (tenant) WHERE dep_state = 2;

@@ -21,6 +21,7 @@ type state struct {
 	counts     map[countKey]*tally
 	turns      map[turnKey]*turn
 	wakes      map[wakeKey]workitem.Instant // earliest, or 0 if it must be asked
+	dues       map[wakeKey]workitem.Instant // earliest deadline of a claimable row, or 0 if it must be asked
 	tops       map[wakeKey]int              // no claimable row is in a higher bucket
 
 	dirtyCounts []countKey
@@ -105,7 +106,7 @@ func (st *state) settle() {
 func (s *Store) load() (*state, error) {
 	st := &state{
 		held: map[workitem.ID]*lease{}, leases: map[int64]*leases{}, counts: map[countKey]*tally{}, turns: map[turnKey]*turn{},
-		wakes: map[wakeKey]workitem.Instant{}, tops: map[wakeKey]int{},
+		wakes: map[wakeKey]workitem.Instant{}, dues: map[wakeKey]workitem.Instant{}, tops: map[wakeKey]int{},
 	}
 	if s.state != nil {
 		st.uncopied = s.state.uncopied

@@ -61,7 +61,7 @@ type Store struct {
 	commits chan commit // from the writer to the syncer
 	wal     *walFile
 	done    sync.WaitGroup // writer, syncer and checkpointer
-	stop    chan struct{}  // closed to end the checkpointer
+	stop    chan struct{}  // closed to end the checkpointer and to refuse views
 	backlog chan struct{}  // asks for a checkpoint
 	copied  atomic.Bool    // a checkpoint has copied most of the log
 

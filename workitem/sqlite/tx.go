@@ -197,6 +197,9 @@ func (t *tx) placed(tenant int64, it *workitem.Item, p workitem.Position) {
 		if top, ok := st.tops[k]; ok && it.Bucket() > top {
 			st.tops[k] = it.Bucket()
 		}
+		if due, ok := st.dues[k]; ok && it.Due() < due {
+			st.dues[k] = it.Due()
+		}
 	case p > 0:
 		if wake, ok := st.wakes[k]; ok && workitem.Instant(p) < wake {
 			st.wakes[k] = workitem.Instant(p)

@@ -126,10 +126,12 @@ func (a *app) onJobs(ctx context.Context, create bool, fn func(operation.Jobs) e
 }
 
 const (
-	forever   = time.Duration(-1)      // how long follow may ask
-	maxWait   = 60 * time.Second       // what a server keeps one question at most
-	heldPause = 250 * time.Millisecond // between two questions to a store of this process
-	outage    = time.Minute            // how long a server may be gone that has answered before
+	forever = time.Duration(-1) // how long follow may ask
+	maxWait = 60 * time.Second  // what a server keeps one question at most
+	outage  = time.Minute       // how long a server may be gone that has answered before
+
+	// Between two questions to a store of this process.
+	leastPause, mostPause = 250 * time.Millisecond, 2 * time.Second
 )
 
 // follow asks until ask says that it is done, at least once and for as long as
@@ -148,6 +150,7 @@ func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(job
 	var answered time.Time // the last time
 	told := false          // that it does not any more
 	for {
+		begun := time.Now()
 		done, err := a.askWhile(ctx, left, func(jobs operation.Jobs, wait float64) (bool, error) {
 			done, err := ask(jobs, wait)
 			if err == nil {
@@ -158,17 +161,19 @@ func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(job
 		if ctx.Err() != nil {
 			return ctx.Err() // whatever a question that was broken off has answered
 		}
-		if errors.Is(err, workitem.ErrAuthorityUnavailable) && !answered.IsZero() && time.Since(answered) < outage+step {
+		away := errors.Is(err, workitem.ErrAuthorityUnavailable) || errors.Is(err, sqlite.ErrLocked)
+		if away && !answered.IsZero() && time.Since(answered) < outage+step {
 			if !told {
 				told = true
-				fmt.Fprintf(a.err, "the server does not answer; trying again for %s\n", amount(outage))
+				fmt.Fprintf(a.err, "the jobs cannot be reached; trying again for %s\n", amount(outage))
 			}
 			err = nil
 		}
 		if err != nil || done {
 			return err
 		}
-		pause := time.NewTimer(min(heldPause, left()))
+		// A large store takes its time to open; others get most of it.
+		pause := time.NewTimer(min(max(leastPause, 4*time.Since(begun)), mostPause, left()))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():

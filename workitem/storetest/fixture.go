@@ -20,6 +20,7 @@ type fixture struct {
 	*Bundle
 	Clock *Clock
 	ctx   context.Context
+	run   func(*fixture)
 	jobs  operation.Jobs // submits, works and sees everything in tenant-a
 	root  operation.Jobs // the admin of tenant-a
 }

@@ -82,6 +82,16 @@ var replayTests = []test{
 		}
 	}},
 
+	{name: "an id is not answered with a later lease", run: func(f *fixture) {
+		h := f.submit(newRequest("a"))
+		c := f.next(build, "w1", named("call-1")).Claim
+		f.ok(f.deferring(c, 0))
+		later := f.claim(h.JobID, "w1", time.Minute)
+		_, err := f.jobs.ClaimNext(f.ctx, &workitem.ClaimNextInput{Kind: build, Worker: "w1", ClaimRequestID: "call-1"})
+		f.refused(err, workitem.InvalidState)
+		f.commit(later, "succeeded", workitem.Committed)
+	}},
+
 	{name: "an id is there until it is forgotten", run: func(f *fixture) {
 		f.submit(newRequest("a"))
 		c := f.next(build, "w1", named("call-1")).Claim

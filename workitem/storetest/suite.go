@@ -71,6 +71,9 @@ type test struct {
 	at     float64 // where the clock starts, in seconds; 0 is in 2030
 	config func(*workitem.Config)
 	run    func(*fixture)
+	// prepare, instead of config and run, makes a test that shares something with
+	// its configuration.
+	prepare func(*workitem.Config) func(*fixture)
 }
 
 // begin is where the clock starts if a test does not say.
@@ -86,14 +89,15 @@ func Run(t *testing.T, open Open) {
 		{"replay", replayTests}, {"cancel", cancelTests}, {"consent", consentTests},
 		{"dependency", dependencyTests}, {"retry", retryTests}, {"list", listTests},
 		{"ready", readyTests}, {"tenancy", tenancyTests}, {"history", historyTests},
-		{"prune", pruneTests}, {"restart", restartTests}, {"wait", waitTests}, {"overview", overviewTests},
+		{"prune", pruneTests}, {"restart", restartTests}, {"wait", waitTests}, {"observe", observeTests}, {"overview", overviewTests},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
 			for _, tc := range group.tests {
 				t.Run(tc.name, func(t *testing.T) {
 					t.Parallel()
-					tc.run(newFixture(t, &tc, open))
+					f := newFixture(t, &tc, open)
+					f.run(f)
 				})
 			}
 		})
@@ -106,11 +110,15 @@ func newFixture(t *testing.T, tc *test, open Open) *fixture {
 	if tc.config != nil {
 		tc.config(&cfg)
 	}
+	run := tc.run
+	if tc.prepare != nil {
+		run = tc.prepare(&cfg)
+	}
 	at := begin
 	if tc.at != 0 {
 		at = seconds(tc.at)
 	}
-	f := &fixture{T: t, Clock: NewClock(at), ctx: t.Context()}
+	f := &fixture{T: t, Clock: NewClock(at), ctx: t.Context(), run: run}
 	f.Bundle = open(t, cfg, f.Clock)
 	f.enter()
 	return f

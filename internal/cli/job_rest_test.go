@@ -265,6 +265,24 @@ func TestFollowingOutlastsARestart(t *testing.T) {
 	}
 }
 
+// TestFollowingEndsWithItsTime ends a wait for a claim whose server has gone.
+func TestFollowingEndsWithItsTime(t *testing.T) {
+	t.Parallel()
+	b := serveJobs(t)
+	var calls atomic.Int64
+	b.fake.Answer(&workitem.ClaimAnswer{Reason: workitem.ReasonEmpty})
+	b.fake.Hook = func(context.Context) error {
+		if calls.Add(1) > 1 {
+			return &workitem.Error{Code: workitem.AuthorityUnavailable, Message: "it is gone"}
+		}
+		return nil
+	}
+	code, out, messages := b.run("claim-next", "--kind", "repository.build", "--wait", "100ms")
+	if code != exitUnavailable || out != "" || !strings.Contains(messages, "it is gone") {
+		t.Errorf("exit %d\n%s%s", code, out, messages)
+	}
+}
+
 // TestFollowingNeedsAFirstAnswer refuses at once what cannot be reached at all.
 func TestFollowingNeedsAFirstAnswer(t *testing.T) {
 	t.Parallel()

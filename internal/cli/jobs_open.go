@@ -158,18 +158,21 @@ func (a *app) follow(ctx context.Context, wait, step time.Duration, ask func(job
 			}
 			return done, err
 		})
+		if err == nil && done {
+			return nil
+		}
 		if ctx.Err() != nil {
 			return ctx.Err() // whatever a question that was broken off has answered
 		}
 		away := errors.Is(err, workitem.ErrAuthorityUnavailable) || errors.Is(err, sqlite.ErrLocked)
-		if away && !answered.IsZero() && time.Since(answered) < outage+step {
+		if away && left() > 0 && !answered.IsZero() && time.Since(answered) < outage+step {
 			if !told {
 				told = true
 				fmt.Fprintf(a.err, "the jobs cannot be reached; trying again for %s\n", amount(outage))
 			}
 			err = nil
 		}
-		if err != nil || done {
+		if err != nil {
 			return err
 		}
 		// A large store takes its time to open; others get most of it.

@@ -21,7 +21,7 @@ import (
 const tokenVariable = "WRIT_LEASE_TOKEN"
 
 func (a *app) queue() *cobra.Command {
-	return a.noun("queue", "List jobs, queue them, and work on them as a worker does", func(r *records) []*cobra.Command {
+	return a.noun("queue", "List the CI jobs of repositories, queue them, and work on them as a worker does", func(r *records) []*cobra.Command {
 		return []*cobra.Command{
 			r.queueList(), r.queueShow(), r.queueEnqueue(), r.queueHeartbeat(), r.queueComplete(), r.queueFail(),
 		}

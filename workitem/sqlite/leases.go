@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"container/heap"
+	"slices"
 
 	"github.com/writ-authority/writ/workitem"
 )
@@ -11,6 +12,19 @@ type lease struct {
 	workitem.Item
 	place int  // in the heap of the live ones, -1 otherwise
 	over  bool // its time has run out
+}
+
+// take makes the present state of an item the lease's own.
+func (l *lease) take(it *workitem.Item) {
+	l.Item = *it
+	l.DependsOn = slices.Clone(it.DependsOn)
+}
+
+// copy gives the item to somebody who may change it.
+func (l *lease) copy() *workitem.Item {
+	it := l.Item
+	it.DependsOn = slices.Clone(l.DependsOn)
+	return &it
 }
 
 // leases has every held item of one tenant, by when its time runs out.
@@ -34,7 +48,7 @@ func (l *leases) put(it *workitem.Item) {
 	held := it.Status == workitem.Leased || it.Status == workitem.Running
 	old := l.held[it.ID]
 	if old != nil && held && !old.over {
-		old.Item = *it
+		old.take(it)
 		heap.Fix(&l.live, old.place)
 		return
 	}
@@ -42,7 +56,8 @@ func (l *leases) put(it *workitem.Item) {
 		l.drop(old)
 	}
 	if held {
-		n := &lease{Item: *it}
+		n := &lease{}
+		n.take(it)
 		l.held[it.ID] = n
 		heap.Push(&l.live, n)
 	}

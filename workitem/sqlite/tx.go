@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -18,8 +19,7 @@ type tx struct {
 // Item implements workitem.Tx: what somebody holds is in memory.
 func (t *tx) Item(id workitem.ID) (*workitem.Item, error) {
 	if held := t.s.state.held[id]; held != nil {
-		it := held.Item
-		return &it, nil
+		return held.copy(), nil
 	}
 	return t.reader.Item(id)
 }
@@ -215,6 +215,19 @@ const saveItem = `UPDATE items SET status = ?, updated = ?, completed = ?, depen
 // renewItem is saveItem for a heartbeat, which touches no index.
 const renewItem = `UPDATE items SET updated = ?, lease_expires = ?, heartbeat = ?, checkpoint = ? WHERE item = ?`
 
+// renewed says that an item which somebody works on differs from how it was stored
+// in nothing but what renewItem writes.
+func renewed(old, it *workitem.Item) bool {
+	return old.Status == workitem.Running && it.Status == workitem.Running &&
+		old.LeaseEpoch == it.LeaseEpoch && old.FencingToken == it.FencingToken &&
+		old.LeaseOwner == it.LeaseOwner && old.LeasePrincipal == it.LeasePrincipal && old.LastLeaseOwner == it.LastLeaseOwner &&
+		old.Attempt == it.Attempt && old.NextRetryAt == it.NextRetryAt && old.CompletedAt == it.CompletedAt &&
+		old.ResultRef == it.ResultRef && old.ErrorRef == it.ErrorRef && old.CancelReason == it.CancelReason &&
+		old.DeferCount == it.DeferCount && old.DepCount == it.DepCount && old.DepState == it.DepState &&
+		old.ConsentGrantedAt == it.ConsentGrantedAt && old.ConsentExpiresAt == it.ConsentExpiresAt &&
+		slices.Equal(old.DependsOn, it.DependsOn)
+}
+
 // Save implements workitem.Tx.
 func (t *tx) Save(it *workitem.Item, from workitem.Status, ev workitem.Event) error {
 	tenant, err := t.tenant(it.Tenant)
@@ -222,8 +235,7 @@ func (t *tx) Save(it *workitem.Item, from workitem.Status, ev workitem.Event) er
 		return err
 	}
 	st := t.s.state
-	if held := st.held[it.ID]; held != nil && ev.Name == "" &&
-		held.Status == workitem.Running && it.Status == workitem.Running && held.LeaseEpoch == it.LeaseEpoch {
+	if held := st.held[it.ID]; held != nil && ev.Name == "" && renewed(&held.Item, it) {
 		err := t.do(renewItem, func(b *binder) {
 			b.int(int64(it.UpdatedAt))
 			b.int(int64(it.LeaseExpiresAt))

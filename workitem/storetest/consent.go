@@ -126,6 +126,9 @@ var consentTests = []test{
 		equal(f, "the consent", f.explain(h.JobID).ConsentState, "absent")
 		f.unclaimed(h.JobID, workitem.ReasonConsentDenied)
 		equal(f, "a claim-next", f.next(release, "w1").Reason, workitem.ReasonEmpty)
+		f.Clock.Advance(time.Hour)
+		s := f.consent(h.JobID, "restore", nil)
+		equal(f, "the consent", []string{s.State, *s.GrantedAt}, []string{"active", f.now().RFC3339()})
 		f.plant(h.JobID, func(it *workitem.Item) {
 			it.ConsentGrantedAt, it.ConsentExpiresAt = f.now(), f.now()
 		})

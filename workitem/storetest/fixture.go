@@ -125,6 +125,7 @@ func (f *fixture) item(id string) workitem.Item {
 		if err == nil {
 			row = *it
 			row.DependsOn = slices.Clone(it.DependsOn)
+			row.CorrelationID = "" // of the other half
 		}
 		return err
 	})

@@ -89,7 +89,7 @@ func Run(t *testing.T, open Open) {
 		{"replay", replayTests}, {"cancel", cancelTests}, {"consent", consentTests},
 		{"dependency", dependencyTests}, {"retry", retryTests}, {"list", listTests},
 		{"ready", readyTests}, {"tenancy", tenancyTests}, {"history", historyTests},
-		{"prune", pruneTests}, {"restart", restartTests}, {"wait", waitTests}, {"observe", observeTests}, {"overview", overviewTests},
+		{"prune", pruneTests}, {"restart", restartTests}, {"wait", waitTests}, {"observe", observeTests}, {"store", storeTests}, {"overview", overviewTests},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

@@ -37,8 +37,8 @@ func (w *walFile) sync() error  { return w.file.Sync() }
 func (w *walFile) close() error { return w.file.Close() }
 
 // checkpointAfter is how many writes pass before the log is copied into the
-// database: 20 to 40 MB of it.
-const checkpointAfter = 4096
+// database: about 60 MB of it.
+const checkpointAfter = 16384
 
 // checkpoints copies the log into the database beside the writer, when it is
 // asked to.

@@ -58,12 +58,13 @@ type Store struct {
 	begun   atomic.Uint64
 	durable progress
 
-	commits chan commit // from the writer to the syncer
-	wal     *walFile
-	done    sync.WaitGroup // writer, syncer and checkpointer
-	stop    chan struct{}  // closed to end the checkpointer and to refuse views
-	backlog chan struct{}  // asks for a checkpoint
-	copied  atomic.Bool    // a checkpoint has copied most of the log
+	commits  chan commit  // from the writer to the syncer, which takes one when it has synced the last
+	answered atomic.Int64 // updates that the last sync has answered
+	wal      *walFile
+	done     sync.WaitGroup // writer, syncer and checkpointer
+	stop     chan struct{}  // closed to end the checkpointer and to refuse views
+	backlog  chan struct{}  // asks for a checkpoint
+	copied   atomic.Bool    // a checkpoint has copied most of the log
 
 	readers chan *reader
 	all     []*reader
@@ -107,7 +108,7 @@ func open(ctx context.Context, o Options) (_ *Store, err error) {
 	}
 	s := &Store{
 		path: path, batch: o.Batch, tenants: newTenants(),
-		arrived: make(chan struct{}, 1), commits: make(chan commit, 2),
+		arrived: make(chan struct{}, 1), commits: make(chan commit),
 		stop: make(chan struct{}), backlog: make(chan struct{}, 1),
 		readers: make(chan *reader, o.Readers),
 	}
@@ -146,12 +147,8 @@ func open(ctx context.Context, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Pages of 8 KiB hold a few records each and make a transaction fewer writes
-	// of the log; the size counts only while the file is empty.
-	for _, q := range []string{"PRAGMA page_size = 8192", "PRAGMA journal_mode = WAL"} {
-		if err := sqlitex.ExecuteTransient(s.conn, q, nil); err != nil {
-			return nil, err
-		}
+	if err := sqlitex.ExecuteTransient(s.conn, "PRAGMA journal_mode = WAL", nil); err != nil {
+		return nil, err
 	}
 	if err := migrate(s.conn, version, migrations); err != nil {
 		return nil, err

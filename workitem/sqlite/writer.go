@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -86,6 +87,7 @@ const maxBatch = 512
 // nothing waits any more.
 func (s *Store) take() []*update {
 	for {
+		s.gather()
 		s.mu.Lock()
 		n := min(len(s.waiting), maxBatch)
 		if n > 0 {
@@ -105,6 +107,27 @@ func (s *Store) take() []*update {
 			return nil
 		}
 		<-s.arrived
+	}
+}
+
+// gather lets those come back who were answered last: most of them ask again at
+// once, and one transaction for all costs much less than one for the first and one
+// for the rest. It ends as soon as they are there, or when nobody has come for a
+// few turns.
+func (s *Store) gather() {
+	const patience = 8
+	seen := 0
+	for idle := 0; idle < patience; {
+		s.mu.Lock()
+		n := len(s.waiting)
+		s.mu.Unlock()
+		if n >= maxBatch || n >= int(s.answered.Load()) {
+			return
+		}
+		if idle++; n > seen {
+			seen, idle = n, 0
+		}
+		runtime.Gosched()
 	}
 }
 
@@ -283,6 +306,11 @@ func (s *Store) sync() {
 		} else {
 			s.durable.fail()
 		}
+		n := 0
+		for _, c := range ready {
+			n += len(c.updates)
+		}
+		s.answered.Store(int64(n))
 		for _, c := range ready {
 			if failure != nil {
 				for _, u := range c.updates {

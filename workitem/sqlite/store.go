@@ -58,7 +58,7 @@ type Store struct {
 	begun   atomic.Uint64
 	durable progress
 
-	commits  chan commit  // from the writer to the syncer, which takes one when it has synced the last
+	commits  chan commit  // from the writer to the syncer; one may wait for it
 	answered atomic.Int64 // updates that the last sync has answered
 	wal      *walFile
 	done     sync.WaitGroup // writer, syncer and checkpointer
@@ -108,7 +108,7 @@ func open(ctx context.Context, o Options) (_ *Store, err error) {
 	}
 	s := &Store{
 		path: path, batch: o.Batch, tenants: newTenants(),
-		arrived: make(chan struct{}, 1), commits: make(chan commit),
+		arrived: make(chan struct{}, 1), commits: make(chan commit, 1),
 		stop: make(chan struct{}), backlog: make(chan struct{}, 1),
 		readers: make(chan *reader, o.Readers),
 	}

@@ -112,16 +112,16 @@ func (s *Store) take() []*update {
 
 // gather lets those come back who were answered last: most of them ask again at
 // once, and one transaction for all costs much less than one for the first and one
-// for the rest. It ends as soon as they are there, or when nobody has come for a
-// few turns.
+// for the rest. It ends as soon as most of them are there, or when nobody has come for
+// a turn or two.
 func (s *Store) gather() {
-	const patience = 8
+	const patience = 2
 	seen := 0
 	for idle := 0; idle < patience; {
 		s.mu.Lock()
 		n := len(s.waiting)
 		s.mu.Unlock()
-		if n >= maxBatch || n >= int(s.answered.Load()) {
+		if n >= maxBatch || n >= int(s.answered.Load())*3/4 {
 			return
 		}
 		if idle++; n > seen {

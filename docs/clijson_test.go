@@ -131,6 +131,9 @@ func TestJSONContractNamesEveryMember(t *testing.T) {
 		"writ.job-pruned.v1":       workitem.Pruned{},
 		"writ.job-stats.v1":        workitem.Stats{},
 		"writ.job-kinds.v1":        workitem.Kinds{},
+		"writ.token.v1":            workitem.NewToken{},
+		"writ.tokens.v1":           workitem.TokenList{},
+		"writ.token-entry.v1":      workitem.TokenEntry{},
 	} {
 		delete(c[table], "schema") // added by the command
 		c.compare(t, table, reflect.TypeOf(body))
@@ -596,6 +599,12 @@ func jobs(t *testing.T, run func(schema string, exit int, args ...string) map[st
 	run("writ.job-reconciled.v1", 0, "job", "reconcile")
 	run("writ.job-pruned.v1", 0, "job", "prune", "--older-than", "1h")
 	run("writ.job-kinds.v1", 0, "job", "kinds")
+
+	token := run("writ.token.v1", 0, "token", "create", "ci", "--scope", "jobs:read")["id"].(string)
+	run("writ.token-entry.v1", 0, "token", "revoke", token)
+	run("writ.tokens.v1", 0, "token", "list")
+	run("writ.error.v1", 2, "token", "create", "ci")
+	run("writ.error.v1", 2, "serve", "--listen", "0.0.0.0:0")
 }
 
 // workers has a worker say every kind of thing that it can be made to say here.

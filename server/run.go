@@ -57,7 +57,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	a, err := workitem.New(store, cfg.Work)
 	if err != nil {
 		if e := (*workitem.Error)(nil); errors.As(err, &e) && e.Code == workitem.InvalidRequest {
-			err = usage("the setting %s %s", e.Field, e.Message)
+			err = usage("the setting %s %s", strings.NewReplacer(".", "-", "_", "-").Replace(e.Field), e.Message)
 		}
 		return errors.Join(err, store.Close())
 	}

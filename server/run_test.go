@@ -194,7 +194,7 @@ func fetchGauge(t *testing.T, url string) (n int) {
 func TestSettingsOfTheAuthorityThatAreRefused(t *testing.T) {
 	t.Parallel()
 	cfg := server.Config{Data: t.TempDir(), Listen: server.ListenNone, Work: workitem.Config{Quota: 5000}}
-	if err := server.Run(t.Context(), cfg); !errors.Is(err, server.ErrUsage) || !strings.Contains(err.Error(), "max_tenant_in_flight must be 1 to 4096") {
+	if err := server.Run(t.Context(), cfg); !errors.Is(err, server.ErrUsage) || !strings.Contains(err.Error(), "max-tenant-in-flight must be 1 to 4096") {
 		t.Errorf("%v", err)
 	}
 	cfg.Work.Quota = 0

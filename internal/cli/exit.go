@@ -14,6 +14,7 @@ import (
 	"github.com/writ-authority/writ/gate/suite"
 	"github.com/writ-authority/writ/gitrepo"
 	"github.com/writ-authority/writ/internal/planfile"
+	"github.com/writ-authority/writ/server"
 	"github.com/writ-authority/writ/workitem"
 	"github.com/writ-authority/writ/workitem/sqlite"
 )
@@ -90,6 +91,9 @@ var codes = []struct {
 	{authority.ErrUnsuitable, exitUsage, "unsuitable_directory"},
 	{sqlite.ErrUnsuitable, exitUsage, "unsuitable_directory"},
 	{sqlite.ErrLocked, exitUnavailable, "busy"},
+	{server.ErrUsage, exitUsage, "bad_setting"},
+	{server.ErrRunning, exitUnavailable, "server_running"},
+	{syscall.EADDRINUSE, exitUnavailable, "address_in_use"},
 	{sqlite.ErrUnwritable, exitUnavailable, "unwritable"},
 	{sqlite.ErrForeign, exitCorrupt, "foreign"},
 	{sqlite.ErrChangedSchema, exitCorrupt, "unknown_layout"},

@@ -334,6 +334,21 @@ var leaseTests = []test{
 		equal(f, "the retry time", *f.row(h.JobID).NextRetryAt, at.Seconds())
 	}},
 
+	{name: "jobs come back one after the other", run: func(f *fixture) {
+		for _, delay := range []int{40, 10, 30, 20} {
+			h := f.submit(newRequest(fmt.Sprint(delay)))
+			f.ok(f.deferring(f.claim(h.JobID, "w1", time.Minute), time.Duration(delay)*time.Second))
+		}
+		for _, delay := range []int{10, 20, 30, 40} {
+			f.Clock.Advance(10*time.Second - time.Microsecond)
+			equal(f, "a claim-next before the time", f.next(build, "w1").Reason, workitem.ReasonEmpty)
+			f.Clock.Advance(time.Microsecond)
+			a := f.next(build, "w1")
+			equal(f, "the claimed job", a.Claim.JobID, workitem.NewID(tenant, fmt.Sprint(delay)).JobID())
+			f.commit(a.Claim, "succeeded", workitem.Committed)
+		}
+	}},
+
 	{name: "exhausted jobs of every kind are retired by claim-next", run: func(f *fixture) {
 		var ids []string
 		for i, operation := range []string{"build", "merge", "validation"} {
@@ -426,6 +441,7 @@ var leaseTests = []test{
 		equal(f, "claimable", f.explain(h.JobID).Claimable, true)
 		f.until(deadline)
 		f.ok(f.deferring(f.claim(h.JobID, "w1", time.Minute), 0))
+		f.ok(f.deferring(f.next(build, "w1").Claim, 0))
 		f.Clock.Advance(time.Microsecond)
 		f.unclaimed(h.JobID, workitem.ReasonDeadlinePassed)
 		equal(f, "a claim-next", f.next(build, "w1").Reason, workitem.ReasonEmpty)

@@ -37,13 +37,19 @@ func Model(t *testing.T, open Open) {
 		p := agent
 		p.Tenant = fmt.Sprint("model-", tenants)
 		m := &machine{model: &model{quota: quota, now: f.now()}, f: f, ctx: f.ctx, tenant: p.Tenant, as: p, jobs: f.Jobs(p)}
-		rt.Repeat(map[string]func(*rapid.T){
+		for range rapid.IntRange(0, 8).Draw(rt, "jobs at first") {
+			m.submitting(rt)
+		}
+		rt.Repeat(map[string]func(*rapid.T){ // what is there more than once is drawn more often
 			"submit": m.submitting, "resubmit": m.resubmitting, "claim": m.claiming, "claim next": m.claimingNext,
-			"claim next again": m.claimingNext, "heartbeat": m.beating, "commit": m.committing, "commit again": m.committing,
-			"defer": m.postponing, "cancel": m.cancelling, "retry": m.retrying, "advance": m.advancing,
-			"reopen": m.reopening, "": m.compare,
+			"claim next 2": m.claimingNext, "claim next 3": m.claimingNext, "heartbeat": m.beating,
+			"commit": m.committing, "commit 2": m.committing, "commit 3": m.committing,
+			"defer": m.postponing, "defer 2": m.postponing, "cancel": m.cancelling, "retry": m.retrying,
+			"advance": m.advancing, "advance 2": m.advancing, "reopen": m.reopening, "": m.compare,
 		})
-		m.settle(rt)
+		m.look(rt)
+		m.drain(rt)
+		m.look(rt)
 	})
 }
 
@@ -311,8 +317,31 @@ func (m *machine) compare(t *rapid.T) {
 	}
 }
 
-// settle looks at everything that lists or counts jobs.
-func (m *machine) settle(t *rapid.T) {
+// drain lets time pass and claims whatever comes, until nothing is left to come.
+func (m *machine) drain(t *rapid.T) {
+	for _, d := range []time.Duration{0, 500 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 10 * time.Second, time.Minute} {
+		m.f.Clock.Advance(d)
+		m.now = m.now.Add(d)
+		for claimed := true; claimed; {
+			before := len(m.claims)
+			m.claimingNext(t)
+			if claimed = len(m.claims) > before; claimed {
+				c := m.claims[before]
+				s, err := m.jobs.Commit(m.ctx, &workitem.CommitInput{JobID: c.JobID, Claim: c.Fence(), Outcome: "succeeded"})
+				if err != nil {
+					t.Fatal(describe(err))
+				}
+				id := mustID(c.JobID)
+				i := slices.IndexFunc(m.model.jobs, func(j *modelJob) bool { return j.id == id })
+				agreed(t, "the answer to a commit", s.Status, m.commit(m.model.jobs[i], c.LeaseOwner, c.LeaseEpoch, "succeeded", false))
+			}
+		}
+	}
+	m.compare(t)
+}
+
+// look looks at everything that lists or counts jobs.
+func (m *machine) look(t *rapid.T) {
 	p := agent
 	p.Tenant, p.Scopes = m.tenant, workitem.ScopeAdmin
 	root := m.f.Jobs(p)

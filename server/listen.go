@@ -67,7 +67,7 @@ func listenSocket(ctx context.Context, data string) (net.Listener, error) {
 
 // removeStale removes a socket at which nobody answers.
 func removeStale(ctx context.Context, path string) error {
-	serving, err := answers(ctx, path)
+	serving, err := Answers(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,9 @@ func removeStale(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// answers says whether somebody answers at a socket. No socket is no answer.
-func answers(ctx context.Context, path string) (bool, error) {
+// Answers says whether somebody answers at a socket. No socket is no answer, and
+// neither is one that a killed server has left.
+func Answers(ctx context.Context, path string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)

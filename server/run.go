@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 // refuseSecond refuses to start beside a server that answers, without waiting for
 // its store.
 func refuseSecond(ctx context.Context, data string) error {
-	serving, err := answers(ctx, SocketPath(data))
+	serving, err := Answers(ctx, SocketPath(data))
 	if err != nil {
 		return err
 	}

@@ -157,6 +157,22 @@ func prints(ts *testscript.TestScript, neg bool, args []string) {
 	await(ts, p, &p.out, args[1])
 }
 
+// told sets an environment variable to a value of the JSON document that a program
+// which was started has printed so far.
+func told(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, args, 3, 3, "told NAME VARIABLE PATH")
+	text, _ := started(ts, args[0]).out.now()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		ts.Fatalf("%s has not printed JSON: %v\n%s", args[0], err, text)
+	}
+	got, ok := find(v, args[2])
+	if !ok {
+		ts.Fatalf("there is no %s\n%s", args[2], text)
+	}
+	ts.Setenv(args[1], got)
+}
+
 func await(ts *testscript.TestScript, p *process, m *messages, want string) {
 	late := time.After(patience)
 	for {

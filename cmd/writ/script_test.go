@@ -58,6 +58,7 @@ func TestScripts(t *testing.T) {
 			"send":        send,
 			"signal":      signal,
 			"start":       start,
+			"told":        told,
 			"unsound":     unsound,
 			"finish":      finish,
 		},

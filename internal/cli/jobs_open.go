@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"os/user"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -232,7 +230,7 @@ func (a *app) openJobs(ctx context.Context, create bool) (*authorityOfJobs, erro
 	// A server that is just starting holds the store before it answers.
 	for last := time.Now().Add(storeTimeout); ; {
 		socket := server.SocketPath(data)
-		serving, err := answers(ctx, socket)
+		serving, err := server.Answers(ctx, socket)
 		if err != nil {
 			return nil, err
 		}
@@ -293,23 +291,4 @@ func connected(c client.Config) (*authorityOfJobs, error) {
 func localToken(tenant, owner string) string {
 	encode := func(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 	return "dev:" + encode(tenant) + ":" + encode(owner) + ":jobs:admin"
-}
-
-// probeTimeout bounds how long a server may take to accept a connection.
-const probeTimeout = 5 * time.Second
-
-// answers says whether a server listens at a socket. One that a killed server has
-// left does not answer; neither does a path that is too long for a socket.
-func answers(ctx context.Context, socket string) (bool, error) {
-	d := net.Dialer{Timeout: probeTimeout}
-	c, err := d.DialContext(ctx, "unix", socket)
-	if err == nil {
-		return true, c.Close()
-	}
-	for _, nobody := range []error{syscall.ENOENT, syscall.ECONNREFUSED, syscall.ENOTDIR, syscall.EINVAL} {
-		if errors.Is(err, nobody) {
-			return false, nil
-		}
-	}
-	return false, err
 }

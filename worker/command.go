@@ -29,7 +29,8 @@ import (
 // Exit status 0 is a success unless a line said otherwise; every other end is a
 // failure. When its context ends, or after Timeout, the group gets SIGTERM, and
 // SIGKILL when Grace is over or the lease has run out, whichever is first. Nothing
-// of the command is left when Handle returns.
+// of the command is left when Handle returns. If this program dies meanwhile, a
+// guard, which is a process of its own, sends SIGKILL to the group.
 type Command struct {
 	// Args is the program and its arguments, without a shell.
 	Args []string
@@ -47,6 +48,10 @@ type Command struct {
 	Log io.Writer
 
 	mu sync.Mutex // guards Log: jobs run at the same time
+
+	once     sync.Once
+	guard    *proc.Guard
+	guardErr error
 }
 
 // Handle runs the command for one job.
@@ -68,8 +73,15 @@ func (c *Command) Handle(ctx context.Context, job *Job) Result {
 	}}
 	errs := &lines{take: func(line []byte) { c.log(prefix, line) }}
 	side := &lines{take: func(line []byte) { talk.hear(string(line)) }}
+	c.once.Do(func() { c.guard, c.guardErr = proc.NewGuard() })
+	if c.guardErr != nil {
+		c.log(prefix, []byte(c.guardErr.Error()))
+		close(talk.checkpoints)
+		return Fail(EnvironmentFailure, notRun)
+	}
 	ended, err := proc.Run(ctx, proc.Command{
-		Args: c.Args, Dir: c.Dir, Env: c.environment(job), Input: view,
+		Guard: c.guard,
+		Args:  c.Args, Dir: c.Dir, Env: c.environment(job), Input: view,
 		Stdout: out, Stderr: errs, Side: side,
 		Timeout: c.Timeout, Grace: c.Grace, Hurry: job.held.overdue,
 	})

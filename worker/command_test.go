@@ -83,8 +83,8 @@ func (b *buffer) await(t *testing.T) {
 	}
 }
 
-// fifo makes a named pipe and opens its reading end. ended waits until every
-// process that has the other end is gone.
+// fifo makes a named pipe and opens its reading end. ended fails unless every
+// process that has the other end is gone, or goes soon.
 func fifo(t *testing.T) (path string, ended func()) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "alive")
@@ -98,7 +98,7 @@ func fifo(t *testing.T) (path string, ended func()) {
 	t.Cleanup(func() { f.Close() })
 	return path, func() {
 		t.Helper()
-		f.SetReadDeadline(time.Now().Add(time.Second))
+		f.SetReadDeadline(time.Now().Add(2 * time.Second))
 		if _, err := io.Copy(io.Discard, f); err != nil {
 			t.Fatalf("a process of the command is still alive: %v", err)
 		}
@@ -373,4 +373,31 @@ func TestStoppedWorkerKillsItsCommandWhenItGoesOn(t *testing.T) {
 	if after := strings.Count(text, "event checkpoint"); after > before+1 {
 		t.Errorf("%d checkpoints before the stop, %d after it:\n%s", before, after, text)
 	}
+}
+
+// A worker that is killed can do nothing for its commands; its guard does.
+func TestKilledWorkerTakesItsCommandsAlong(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive, ended := fifo(t)
+	started := filepath.Join(t.TempDir(), "started")
+	if err := syscall.Mkfifo(started, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := exec.Command(exe)
+	w.Env = append(os.Environ(), helperEnv+`=exec 9>"`+alive+`"; trap '' TERM; sh -c 'sleep 1000 & wait' & echo > "`+started+`"; while :; do sleep 1; done`)
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(started); err != nil { // returns when the command has written
+		t.Fatal(err)
+	}
+	if err := w.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.Wait()
+	ended()
 }

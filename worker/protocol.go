@@ -25,6 +25,9 @@ const (
 	maxDelay = 365 * 24 * time.Hour
 )
 
+// notRun is where the error is if the command did not run.
+const notRun = "writ-worker:not-run"
+
 // verb is the first word of a line of the protocol.
 type verb string
 
@@ -173,7 +176,7 @@ func (c *conversation) result(ended proc.Result, err error) Result {
 		r.Outcome, r.RefusalCode, how = Failed, "", "writ-worker:protocol"
 		r.FailureClass = EnvironmentFailure
 	case err != nil:
-		how = "writ-worker:not-run"
+		how = notRun
 	case ended.TimedOut:
 		how = "writ-worker:time-limit"
 	case ended.Signal != "":

@@ -63,6 +63,8 @@ type Command struct {
 	Grace time.Duration
 	// Hurry, if not nil, ends the grace when it is closed.
 	Hurry <-chan struct{}
+	// Guard, if not nil, ends the group if this program dies while it runs.
+	Guard *Guard
 }
 
 // Result says how a command ended.
@@ -113,6 +115,12 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		close(g.ended)
 	}()
 
+	var guardErr error
+	if c.Guard != nil {
+		guardErr = c.Guard.add(g.id)
+		defer c.Guard.remove(g.id)
+	}
+
 	var res Result
 	var timeout <-chan time.Time
 	if c.Timeout > 0 {
@@ -120,13 +128,15 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		defer t.Stop()
 		timeout = t.C
 	}
-	select {
-	case <-g.ended:
-	case <-ctx.Done():
-		res.Cancelled = true
-	case <-timeout:
-		res.TimedOut = true
-	case <-s.failed:
+	if guardErr == nil {
+		select {
+		case <-g.ended:
+		case <-ctx.Done():
+			res.Cancelled = true
+		case <-timeout:
+			res.TimedOut = true
+		case <-s.failed:
+		}
 	}
 	if res.Cancelled || res.TimedOut {
 		g.terminate(c.Grace, c.Hurry)
@@ -142,6 +152,8 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	switch {
 	case killErr != nil:
 		return res, fmt.Errorf("%s: %w", cmd.Args[0], killErr)
+	case guardErr != nil:
+		return res, guardErr
 	case res.Cancelled:
 		return res, ended(ctx)
 	case outErr != nil:

@@ -13,6 +13,9 @@
 //     process of another user, one that cleared its environment and its session)
 //     delays the call by a bounded time only.
 //
+// Nor does it outlive the program that called Run, if there is a Guard: a small
+// process that ends the groups of a program which has died.
+//
 // A process that the kernel refuses to end, for instance one that waits for a
 // dead network file system, makes Run return ErrUnkillable instead of waiting
 // for ever.

@@ -48,6 +48,26 @@ var leaseTests = []test{
 		}
 	}},
 
+	{name: "claim-next honours its filters in takeovers", run: func(f *fixture) {
+		h := f.limited(20, 0, newRequest("k", "resource_class", "heavy", "fairness_group", "team"))
+		f.claim(h.JobID, "w1", time.Minute)
+		f.Clock.Advance(time.Hour)
+		filter := func(class, group string) func(*workitem.ClaimNextInput) {
+			return func(in *workitem.ClaimNextInput) { in.ResourceClass, in.FairnessGroup = class, group }
+		}
+		for _, other := range []func(*workitem.ClaimNextInput){filter("light", ""), filter("", "others"), filter("heavy", "others"), filter("light", "team")} {
+			equal(f, "a takeover by a filter that does not fit", f.next(build, "w2", other).Reason, workitem.ReasonEmpty)
+		}
+		equal(f, "a takeover by another kind", f.next("repository.merge", "w2").Reason, workitem.ReasonEmpty)
+		for _, fits := range []func(*workitem.ClaimNextInput){filter("heavy", "team"), filter("heavy", ""), filter("", "team")} {
+			a := f.next(build, "w2", fits)
+			equal(f, "the job taken over", a.Claim.JobID, h.JobID)
+			f.ok(f.deferring(a.Claim, 0))
+			f.claim(h.JobID, "w1", time.Minute)
+			f.Clock.Advance(time.Hour)
+		}
+	}},
+
 	{name: "inputs of the worker's verbs are checked", run: func(f *fixture) {
 		h := f.submit(newRequest("k"))
 		c := f.claim(h.JobID, "w1", time.Minute)

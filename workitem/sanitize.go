@@ -632,7 +632,7 @@ func (s scanned) insideOpaque(i int) bool {
 	for s.is(i-1, chOpaque) {
 		i--
 	}
-	return strings.HasSuffix(string(s[:i]), "opaque:v1:")
+	return strings.HasSuffix(string(s[:i]), opaquePrefix)
 }
 
 func findMACAddress(s scanned, from int) (int, int) {

@@ -346,10 +346,9 @@ func (run *linearRun) shift(parent context.Context, client int, rng *rand.Rand) 
 		return
 	}
 	c := call{key: key, worker: worker, epoch: claim.LeaseEpoch}
-	for range rng.IntN(4) {
-		pause(parent, time.Duration(rng.IntN(30))*time.Millisecond)
+	renew := func() answer {
 		c.verb = "heartbeat"
-		a := run.do(client, c, func() (answer, error) {
+		return run.do(client, c, func() (answer, error) {
 			ctx, cancel := patience()
 			defer cancel()
 			r, err := run.jobs.Heartbeat(ctx, &workitem.HeartbeatInput{JobID: id, Claim: claim.Fence(), LeaseTTL: ptr(linearTTL.Seconds())})
@@ -358,7 +357,10 @@ func (run *linearRun) shift(parent context.Context, client int, rng *rand.Rand) 
 			}
 			return answer{expires: seconds(r.LeaseExpiresAt)}, nil
 		})
-		if a.said != "" && rng.IntN(2) == 0 {
+	}
+	for range rng.IntN(4) {
+		pause(parent, time.Duration(rng.IntN(30))*time.Millisecond)
+		if a := renew(); a.said != "" && rng.IntN(2) == 0 {
 			return
 		}
 	}
@@ -367,6 +369,9 @@ func (run *linearRun) shift(parent context.Context, client int, rng *rand.Rand) 
 		return
 	case 1: // stopped for longer than the lease
 		pause(parent, linearTTL+time.Duration(rng.IntN(60))*time.Millisecond)
+		if rng.IntN(2) == 0 {
+			renew()
+		}
 	}
 	c.verb, c.outcome = "commit", []string{"succeeded", "failed", "failed", "failed"}[rng.IntN(4)]
 	for range 1 + rng.IntN(2) { // some commit twice

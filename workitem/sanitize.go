@@ -18,6 +18,9 @@ import (
 // Sanitize replaces everything in free text that matches one of the patterns by
 // [REDACTED_TYPE]. Text without a match is returned as it is, without allocation.
 func Sanitize(s string) string {
+	if grouped(s) {
+		return s
+	}
 	found := survey(s)
 	if found == 0 {
 		return s
@@ -204,9 +207,29 @@ func redact(s string, p *pattern) string {
 	return b.String()
 }
 
+// grouped says whether s has the form of an opaque-encoded value, as nearly every
+// text that is stored has. In groups of three characters of its alphabet nothing
+// matches but an address, which is not looked for there.
+func grouped(s string) bool {
+	if len(s) <= len(opaquePrefix) || s[:len(opaquePrefix)] != opaquePrefix {
+		return false
+	}
+	s = s[len(opaquePrefix):]
+	for len(s) > 3 {
+		if byteClasses[s[0]]&byteClasses[s[1]]&byteClasses[s[2]]&chGroup == 0 || s[3] != '.' {
+			return false
+		}
+		s = s[4:]
+	}
+	for i := range len(s) {
+		if byteClasses[s[i]]&chGroup == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // survey looks at every byte once and says which patterns could match at all.
-// Nearly every text that is stored is an opaque-encoded value, of which it says
-// none.
 func survey(s string) uint {
 	var found uint
 	dots, separators := 0, 0
@@ -274,6 +297,7 @@ const (
 	chBearer                // A-Z a-z 0-9 . _ ~ + / = -
 	chDashed                // A-Z a-z 0-9 _ -
 	chOpaque                // A-Z a-z 0-9 _ - . =
+	chGroup                 // A-Z a-z 0-9 _ - =
 	chMark                  // what the survey looks at
 )
 
@@ -293,7 +317,7 @@ var byteClasses = func() (t [256]uint16) {
 			t[c] |= chLower
 		}
 		if t[c]&(chDigit|chUpper|chLower) != 0 {
-			t[c] |= chWord | chMailLocal | chMailHost | chBearer | chDashed | chOpaque
+			t[c] |= chWord | chMailLocal | chMailHost | chBearer | chDashed | chOpaque | chGroup
 		}
 		if c > ' ' && strings.IndexByte("\"'`<>|;,", byte(c)) < 0 {
 			t[c] |= chPath
@@ -310,6 +334,7 @@ var byteClasses = func() (t [256]uint16) {
 	set(chBearer, "._~+/=-")
 	set(chDashed, "_-")
 	set(chOpaque, "_-.=")
+	set(chGroup, "_-=")
 	set(chMark, ".@/:-_")
 	return t
 }()

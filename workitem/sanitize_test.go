@@ -95,7 +95,7 @@ var pieces = []string{
 	"ops@example.com", "@b.co", ".com", ".c", "+1", "(415)", "415", "C:", "x:/", "C:\\Users\\", "d:\\documents AND settings/",
 	"/home/", "/Users", "/var/home/x", "/opt/", "/root/", "/tmp/", "/var/tmp/a", "/private/tmp/", "/workspaces/", "/workspace", "/srv/", "/mnt/x",
 	"file:", "FILE:/", "//", "10.0.0.1", "1.2.3", "00:11:22:33:44:55", "00-11-", "aB:", "GB82", "WEST", "DE89 3704", " 0044", " 00",
-	"opaque:v1:", "[REDACTED_SSN]", "123-45-6789", "12-3456789", "1234 5678-9012 3456",
+	"opaque:v1:", "opaque:v1:123.45", "6.", "012.", "10.1", "[REDACTED_SSN]", "123-45-6789", "12-3456789", "1234 5678-9012 3456",
 }
 
 func TestSanitizeIsItsReference(t *testing.T) {
@@ -175,6 +175,10 @@ func TestSanitizerVectors(t *testing.T) {
 
 var sanitizedTexts = []struct{ text, want string }{
 	{"", ""},
+	{"opaque:v1:MTI.zNC.01", "opaque:v1:MTI.zNC.01"},
+	{"opaque:v1:MTI.zNC.0123-45-6789", "opaque:v1:MTI.zNC.0123-45-6789"},
+	{"opaque:v1:MTI.123-45-6789", "opaque:v1:MTI.[REDACTED_SSN]"},
+	{"opaque:v1:10.0.0.1 10.0.0.1", "opaque:v1:10.0.0.1 [REDACTED_IPV4]"},
 	{"a123-45-6789", "a123-45-6789"},
 	{"1234-45-6789", "1234-45-6789"},
 	{"123-45-6789 123-45-6789", "[REDACTED_SSN] [REDACTED_SSN]"},

@@ -42,8 +42,7 @@ func TestKillJobs(t *testing.T) {
 	for _, err := range s.wrong {
 		t.Error(err)
 	}
-	s.compare(t)
-	v.kill(t)
+	v.kill(t) // it may still be at calls that nobody waits for
 	v.start(t)
 	s.compare(t)
 	v.stop(t)

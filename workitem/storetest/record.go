@@ -221,6 +221,42 @@ var restartTests = []test{
 		f.state(ids[1], "ready")
 	}},
 
+	{name: "leases run out after a restart as before", config: func(cfg *workitem.Config) { cfg.Quota = 4 }, run: func(f *fixture) {
+		var claims []*workitem.Claim
+		for i, attempts := range []int{1, 1, 2, 2} { // every other one is running
+			c := f.claim(f.limited(attempts, 0, newRequest(fmt.Sprint(i))).JobID, "w1", time.Minute)
+			if i%2 == 0 {
+				f.ok(f.heartbeat(c, time.Minute))
+			}
+			claims = append(claims, c)
+		}
+		f.submit(newRequest("one more", "operation", "merge"))
+		f.restart()
+		equal(f, "the answer with the quota used up", f.next("repository.merge", "w2").Reason, workitem.ReasonTenantQuota)
+		f.Clock.Advance(time.Minute)
+		f.restart()
+		got := []string{f.next(build, "w2").Claim.JobID, f.next(build, "w2").Claim.JobID}
+		equal(f, "the jobs taken over", sorted(got), sorted([]string{claims[2].JobID, claims[3].JobID}))
+		f.state(claims[0].JobID, "dead-letter")
+		f.state(claims[1].JobID, "dead-letter")
+		equal(f, "the answer when all are held", f.next(build, "w2").Reason, workitem.ReasonEmpty)
+		f.restart()
+		equal(f, "the live leases", f.inside().leases, 2)
+		f.Clock.Advance(time.Hour)
+		equal(f, "the answer", f.next("repository.release", "w2").Reason, workitem.ReasonEmpty)
+		f.state(claims[2].JobID, "dead-letter")
+	}},
+
+	{name: "jobs that wait for their time come back after a restart", run: func(f *fixture) {
+		h := f.submit(newRequest("k"))
+		f.ok(f.deferring(f.claim(h.JobID, "w1", time.Minute), time.Minute))
+		f.restart()
+		equal(f, "a claim-next before the time", f.next(build, "w1").Reason, workitem.ReasonEmpty)
+		f.Clock.Advance(time.Minute)
+		f.restart()
+		equal(f, "the claimed job", f.next(build, "w1").Claim.JobID, h.JobID)
+	}},
+
 	{name: "a restart with a clock far behind keeps epochs and order", run: func(f *fixture) {
 		h := f.submit(newRequest("k"))
 		c := f.claim(h.JobID, "w1", time.Minute)

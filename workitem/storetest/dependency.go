@@ -219,6 +219,45 @@ var dependencyTests = []test{
 		equal(f, "dep_count", f.row(h.JobID).DepCount, 1)
 	}},
 
+	{name: "a page of reconcile is no bound", run: func(f *fixture) {
+		p, q := f.submit(newRequest("p")), f.submit(newRequest("q"))
+		f.succeed(p.JobID)
+		const jobs = 7
+		for i := range jobs {
+			h := f.child(fmt.Sprint(i), p, q)
+			f.plant(h.JobID, func(it *workitem.Item) { // as if it had been verified before it was damaged
+				it.DepCount, it.DepState = 2, workitem.DepVerified
+			})
+		}
+		f.list(workitem.ListInput{})
+		for _, want := range []int{jobs, 0} {
+			r, err := f.root.Reconcile(f.ctx, &workitem.ReconcileInput{Limit: ptr(2)})
+			f.ok(err)
+			equal(f, "the pass", *r, workitem.Reconciled{Repaired: want, Scanned: jobs})
+		}
+		for _, limit := range []int{0, 1001} {
+			_, err := f.root.Reconcile(f.ctx, &workitem.ReconcileInput{Limit: &limit})
+			f.refused(err, workitem.InvalidRequest)
+		}
+		f.succeed(q.JobID)
+		equal(f, "the ready jobs", len(f.list(workitem.ListInput{State: []string{"ready"}})), jobs)
+	}},
+
+	{name: "a faulty row is sound again when its parent is there", run: func(f *fixture) {
+		for _, look := range []func(){func() { f.reconcile(1, 0) }, func() { f.restart() }} {
+			key := fmt.Sprint("parent ", len(f.list(workitem.ListInput{})))
+			h := f.child("child of "+key, f.submit(newRequest("first "+key)))
+			f.plant(h.JobID, func(it *workitem.Item) { it.DependsOn = []workitem.ID{workitem.NewID(tenant, key)} })
+			f.reconcile(0, 1)
+			parent := f.submit(newRequest(key))
+			look()
+			f.reconcile(0, 0)
+			f.succeed(parent.JobID)
+			f.state(h.JobID, "ready")
+			f.succeed(h.JobID)
+		}
+	}},
+
 	{name: "undecodable records are counted and hide nothing", run: func(f *fixture) {
 		good := f.submit(newRequest("good"))
 		bad := f.spoil(good.JobID, "bad")

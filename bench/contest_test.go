@@ -19,6 +19,9 @@ type contestant struct {
 	op func(caller, n int) error
 	// syncs is how many syncs it has asked the disk for so far; nil: unknown.
 	syncs func() float64
+	// before and after a turn, which they are not part of: before fills up what the
+	// turn consumes. Either may be nil.
+	before, after func()
 }
 
 // result is what a contestant did in one round.
@@ -85,6 +88,12 @@ func contest(b *testing.B, callers int, list []*contestant) map[string]result {
 // turn lets the callers of one contestant work for d.
 func turn(b *testing.B, c *contestant, callers int, counts []int, d time.Duration) result {
 	b.Helper()
+	if c.before != nil {
+		c.before()
+	}
+	if c.after != nil {
+		defer c.after()
+	}
 	before := 0.0
 	if c.syncs != nil {
 		before = c.syncs()

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // contestant is one store that does the same durable work as the others.
@@ -28,7 +30,8 @@ type contestant struct {
 type result struct {
 	rate     float64 // operations a second
 	p50, p99 time.Duration
-	syncs    float64 // an operation; negative: unknown
+	syncs    float64       // an operation; negative: unknown
+	cpu      time.Duration // of this process, an operation
 }
 
 const (
@@ -75,8 +78,8 @@ func contest(b *testing.B, callers int, list []*contestant) map[string]result {
 			ratio = fmt.Sprintf("%6.2fx", paired[len(paired)/2])
 			b.ReportMetric(paired[len(paired)/2], "x-"+c.name)
 		}
-		fmt.Fprintf(&out, "  %-16s %10.0f/s  p50 %8s  p99 %8s  syncs/op %s  writ/it %7s  %s\n", c.name, m.rate,
-			m.p50.Round(time.Microsecond/10), m.p99.Round(time.Microsecond), syncs, ratio, c.durability)
+		fmt.Fprintf(&out, "  %-16s %10.0f/s  p50 %8s  p99 %8s  syncs/op %s  cpu/op %8s  writ/it %7s  %s\n", c.name, m.rate,
+			m.p50.Round(time.Microsecond/10), m.p99.Round(time.Microsecond), syncs, m.cpu.Round(time.Microsecond/10), ratio, c.durability)
 	}
 	w := med[list[0].name]
 	b.ReportMetric(w.rate, "ops/s")
@@ -99,6 +102,7 @@ func turn(b *testing.B, c *contestant, callers int, counts []int, d time.Duratio
 		before = c.syncs()
 	}
 	took := make([][]time.Duration, callers)
+	used := cpuTime()
 	errs := make([]error, callers)
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -117,6 +121,7 @@ func turn(b *testing.B, c *contestant, callers int, counts []int, d time.Duratio
 	}
 	wg.Wait()
 	elapsed := time.Since(began)
+	used = cpuTime() - used
 	for _, err := range errs {
 		if err != nil {
 			b.Fatalf("%s: %v", c.name, err)
@@ -124,12 +129,21 @@ func turn(b *testing.B, c *contestant, callers int, counts []int, d time.Duratio
 	}
 	every := slices.Concat(took...)
 	slices.Sort(every)
-	r := result{rate: float64(len(every)) / elapsed.Seconds(), syncs: -1}
+	r := result{rate: float64(len(every)) / elapsed.Seconds(), syncs: -1, cpu: used / time.Duration(len(every))}
 	r.p50, r.p99 = every[len(every)/2], every[len(every)*99/100]
 	if c.syncs != nil {
 		r.syncs = (c.syncs() - before) / float64(len(every))
 	}
 	return r
+}
+
+// cpuTime is what this process has used of the processors.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // median takes each figure by itself.
@@ -147,5 +161,6 @@ func median(list []result) result {
 		p50:   time.Duration(pick(func(r result) float64 { return float64(r.p50) })),
 		p99:   time.Duration(pick(func(r result) float64 { return float64(r.p99) })),
 		syncs: pick(func(r result) float64 { return r.syncs }),
+		cpu:   time.Duration(pick(func(r result) float64 { return float64(r.cpu) })),
 	}
 }

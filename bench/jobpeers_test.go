@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,11 +30,17 @@ import (
 // A peer's jobs carry the request body of the fixture as their payload, and nothing
 // of what Writ keeps beside it: no digests, no history, no dependencies, no listing.
 
-// peers makes every peer of a job benchmark that this machine has.
+var withPeers = flag.Bool("peers", true, "measure the peers of the job benchmarks too; -peers=false is for profiles")
+
+// peers makes every contestant of a job benchmark that this machine has: Writ's, and
+// those it is compared with.
 func peers(b *testing.B, make ...func(*testing.B, string) *contestant) []*contestant {
 	b.Helper()
 	var list []*contestant
-	for _, m := range make {
+	for i, m := range make {
+		if i > 0 && !*withPeers {
+			break
+		}
 		if c := m(b, b.TempDir()); c != nil {
 			list = append(list, c)
 		}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -30,6 +31,10 @@ type Fixture struct {
 	// lanes (of every second job), and 50 jobs a correlation. Otherwise they are
 	// those of one repository and fairness group.
 	Spread bool
+	// Tenant is whose jobs they are; empty is the Tenant of this package.
+	Tenant string
+	// Deadline is the queue deadline of all jobs, in RFC 3339; empty is none.
+	Deadline string
 }
 
 // Request is the body of submission n. parent is the job identifier of a parent, or
@@ -91,7 +96,7 @@ func (f Fixture) Request(n int, operation, owner, parent string) []byte {
 	digits(n/100, 6)
 	end()
 	text("tenant_id")
-	b = append(b, Tenant...)
+	b = append(b, cmp.Or(f.Tenant, Tenant)...)
 	end()
 	text("fairness_group")
 	b = append(b, "team-"...)
@@ -110,8 +115,11 @@ func (f Fixture) Request(n int, operation, owner, parent string) []byte {
 	if parent != "" {
 		b = append(append(append(b, `"dependencies":["`...), parent...), `"],`...)
 	}
-	b = append(b, `"priority":10,"resources":{"resource_class":"build-large","cpu_weight":4,"memory_mib":4096}}`...)
-	return b
+	b = append(b, `"priority":10,"resources":{"resource_class":"build-large","cpu_weight":4,"memory_mib":4096`...)
+	if f.Deadline != "" {
+		b = append(append(append(b, `,"queue_deadline":"`...), f.Deadline...), '"')
+	}
+	return append(b, `}}`...)
 }
 
 // pad appends v in decimal with at least width digits.

@@ -21,7 +21,8 @@ const quota = 4096
 
 var principal = workitem.Principal{Subject: "bench", Tenant: Tenant, Owner: Person, Scopes: workitem.ScopeAdmin}
 
-// jobs is an authority in this process, and what its store was asked to sync.
+// jobs is an authority in this process, and how many durable transactions its store
+// has had: each has at most one sync, which several may share.
 type jobs struct {
 	*workitem.Caller
 	authority *workitem.Authority

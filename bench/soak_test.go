@@ -25,7 +25,7 @@ func TestSoak(t *testing.T) {
 	case runtime.GOOS != "linux":
 		t.Skip("it reads /proc")
 	}
-	const connections, bound = 16, 5
+	const connections, bound, most = 16, 5, 2000 // jobs that wait at most
 	s := serve(t, t.TempDir())
 	before, err := s.usage()
 	if err != nil {
@@ -56,14 +56,20 @@ func TestSoak(t *testing.T) {
 		})
 	}
 	for i := range connections {
-		worker(i, func(w *wire) error { return w.submit(int(next.Add(1))) })
-		worker(connections+i, func(w *wire) error {
+		pair := func(w *wire) error {
 			some, err := w.pair()
 			if some {
 				ended.Add(1)
 			}
 			return err
+		}
+		worker(i, func(w *wire) error {
+			if next.Load()-ended.Load() > most {
+				return pair(w)
+			}
+			return w.submit(int(next.Add(1)))
 		})
+		worker(connections+i, pair)
 	}
 	worker(2*connections, func(w *wire) error {
 		reads.Add(1)

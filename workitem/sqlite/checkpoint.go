@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"os"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -65,13 +66,17 @@ func passive(c *sqlite.Conn) error {
 	return sqlitex.ExecuteTransient(c, "PRAGMA wal_checkpoint(PASSIVE)", nil)
 }
 
+// restartPatience bounds how long the writer waits for the views that are under
+// way, so that the log can start anew.
+const restartPatience = 50 * time.Millisecond
+
 // finishCheckpoint is the writer's part: once most of the log was copied beside
 // it, it copies the few transactions that have come since, so that the next one
 // starts the log anew. The file keeps its length: overwriting is cheaper than
 // appending.
 func (s *Store) finishCheckpoint() {
 	if s.copied.CompareAndSwap(true, false) {
-		_ = passive(s.conn)
+		s.restartLog()
 		s.state.uncopied = 0
 		return
 	}
@@ -82,4 +87,43 @@ func (s *Store) finishCheckpoint() {
 	case s.backlog <- struct{}{}:
 	default:
 	}
+}
+
+// restartLog copies the rest of the log. A view that still reads from the log keeps
+// it from starting anew; where views follow one another without a gap there would
+// always be one, and the log would grow without end. So they are held back for a
+// moment, unless one of them takes long: then the next checkpoint tries again.
+func (s *Store) restartLog() {
+	s.conn.SetBusyTimeout(0)
+	defer s.conn.SetBusyTimeout(busyTimeout)
+	if restart(s.conn) {
+		return
+	}
+	var held []*reader
+	defer func() {
+		for _, r := range held {
+			s.readers <- r
+		}
+	}()
+	patience := time.NewTimer(restartPatience)
+	defer patience.Stop()
+	for range s.all {
+		select {
+		case r := <-s.readers:
+			held = append(held, r)
+		case <-patience.C:
+			return
+		}
+	}
+	restart(s.conn)
+}
+
+// restart copies what can be copied of the log, and says whether the next
+// transaction starts it anew.
+func restart(c *sqlite.Conn) bool {
+	busy := true
+	err := sqlitex.ExecuteTransient(c, "PRAGMA wal_checkpoint(RESTART)", &sqlitex.ExecOptions{
+		ResultFunc: func(r *sqlite.Stmt) error { busy = r.ColumnBool(0); return nil },
+	})
+	return err == nil && !busy
 }

@@ -209,6 +209,9 @@ func suitable(path string) error {
 	return nil
 }
 
+// busyTimeout is how long a connection waits for a lock of another one.
+const busyTimeout = 10 * time.Second
+
 // connect opens one connection with the settings of this package.
 func connect(path string, write bool) (*sqlite.Conn, error) {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -230,7 +233,7 @@ func connect(path string, write bool) (*sqlite.Conn, error) {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	c.SetBusyTimeout(10 * time.Second)
+	c.SetBusyTimeout(busyTimeout)
 	return c, nil
 }
 

@@ -64,8 +64,18 @@ func (c *Caller) Retry(ctx context.Context, in *RetryInput) (*RetryHandle, error
 		}
 		answer.Handle = *handle
 		answer.Adopted = len(children)
+		if len(children) == 0 {
+			return nil
+		}
+		stone, err := tx.Tombstone(s.id)
+		if err != nil {
+			return err
+		}
+		if stone != nil && stone.Status != Succeeded {
+			return &Error{Code: InvalidState, Message: "the new job has ended as " + stone.Status.State() + " and was pruned: its children can't wait for it"}
+		}
 		for _, child := range children {
-			if err := adopt(tx, h, child, old.ID, s.id, c.p.Subject); err != nil {
+			if err := adopt(tx, h, child, old.ID, s.id, stone != nil, c.p.Subject); err != nil {
 				return err
 			}
 		}
@@ -129,9 +139,13 @@ func (c *Caller) adoptable(tx Tx, old *Item) ([]*Item, error) {
 }
 
 // adopt puts a new parent in the place of the old one. What the child was
-// submitted with stays as it is.
-func adopt(tx Tx, h *happening, child *Item, old, parent ID, subject string) error {
-	parents := []ID{parent}
+// submitted with stays as it is. A new parent that has succeeded and was pruned is
+// not waited for: a row that names it would be faulty.
+func adopt(tx Tx, h *happening, child *Item, old, parent ID, pruned bool, subject string) error {
+	var parents []ID
+	if !pruned {
+		parents = append(parents, parent)
+	}
 	for _, id := range child.DependsOn {
 		if id != old && id != parent {
 			parents = append(parents, id)

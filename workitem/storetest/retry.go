@@ -114,6 +114,29 @@ var retryTests = []test{
 		f.reconcile(0, 0)
 	}},
 
+	{name: "adoption by a pruned job releases if it has succeeded, and is refused otherwise", run: func(f *fixture) {
+		old, other := f.submit(newRequest("old")), f.submit(newRequest("other"))
+		bad := f.limited(1, 0, newRequest("bad"))
+		first := f.submit(newRequest("first", "dependencies", []string{old.JobID}))
+		second := f.submit(newRequest("second", "dependencies", []string{old.JobID, other.JobID}))
+		third := f.submit(newRequest("third", "dependencies", []string{bad.JobID}))
+		f.fail(old.JobID)
+		f.fail(bad.JobID)
+		f.succeed(f.retry(old.JobID, false).JobID)
+		f.fail(f.retry(bad.JobID, false).JobID)
+		f.Clock.Advance(time.Hour)
+		f.prune(time.Minute, 2, 2)
+		equal(f, "adopted", f.retry(old.JobID, true).Adopted, 2)
+		f.state(first.JobID, "ready")
+		f.reconcile(0, 0)
+		before := f.item(third.JobID)
+		_, err := f.jobs.Retry(f.ctx, &workitem.RetryInput{JobID: bad.JobID, Adopt: true})
+		f.refused(err, workitem.InvalidState)
+		equal(f, "the child of the refused retry", f.item(third.JobID), before)
+		f.succeed(other.JobID)
+		f.state(second.JobID, "ready")
+	}},
+
 	{name: "adoption of a child with both parents leaves one edge", run: func(f *fixture) {
 		old := f.submit(newRequest("old"))
 		f.fail(old.JobID)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -52,6 +53,13 @@ func (a *app) worker() *cobra.Command {
 			}
 			if _, err := workitem.ParseKind(cfg.Kind); err != nil {
 				return err
+			}
+			if cfg.Parallel == 0 { // which for worker.Run is the default
+				return &usageError{errors.New("--jobs: expected at least 1")}
+			}
+			// Each job that is claimed for a command that is not there loses an attempt.
+			if _, err := exec.LookPath(program); err != nil {
+				return &usageError{fmt.Errorf("--exec: %v", err)}
 			}
 			run.Args = append([]string{program}, args...)
 			if cfg.Wait = wait; wait == 0 {

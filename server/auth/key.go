@@ -111,7 +111,7 @@ func parseJWKS(b []byte, file bool) (keySet, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("key %d %w", i, err)
+			return nil, fmt.Errorf("has an unusable key %d: it %w", i+1, err)
 		}
 		keys = append(keys, k)
 	}
@@ -145,11 +145,11 @@ func parsePEM(b []byte) (keySet, error) {
 		}
 		material, err := pemKey(block)
 		if err != nil {
-			return nil, fmt.Errorf("block %d %w", len(keys), err)
+			return nil, fmt.Errorf("has an unusable block %d: it %w", len(keys)+1, err)
 		}
 		k, err := newKey("", "", material)
 		if err != nil {
-			return nil, fmt.Errorf("block %d %w", len(keys), err)
+			return nil, fmt.Errorf("has an unusable block %d: it %w", len(keys)+1, err)
 		}
 		keys = append(keys, k)
 	}

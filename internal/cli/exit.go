@@ -95,6 +95,7 @@ var codes = []struct {
 	{server.ErrRunning, exitUnavailable, "server_running"},
 	{syscall.EADDRINUSE, exitUnavailable, "address_in_use"},
 	{sqlite.ErrUnwritable, exitUnavailable, "unwritable"},
+	{sqlite.ErrCorrupt, exitCorrupt, "corrupt"},
 	{sqlite.ErrForeign, exitCorrupt, "foreign"},
 	{sqlite.ErrChangedSchema, exitCorrupt, "unknown_layout"},
 	{sqlite.ErrNewerSchema, exitCorrupt, "newer_format"},
@@ -147,14 +148,19 @@ func adviceOf(err error) string {
 	if errors.Is(err, workitem.ErrDuplicateRequest) {
 		return duplicateAdvice(err)
 	}
+	if errors.Is(err, workitem.ErrInvalidRequest) {
+		return requestAdvice(err)
+	}
 	for _, known := range []struct {
 		err    error
 		advice string
 	}{
 		{errNoJobs, "submit one with `writ job submit`, or say where the jobs are with --data or --server"},
 		{sqlite.ErrLocked, "another command or a server has it open and does not let it go; try again, or stop that process"},
+		{sqlite.ErrCorrupt, "check the disk, then restore a backup of the data directory"},
 		{sqlite.ErrForeign, "choose another data directory with --data"},
 		{sqlite.ErrNewerSchema, "use the newer version of writ"},
+		{syscall.EADDRINUSE, "choose another address with --listen; port 0 takes a free one"},
 		{sqlite.ErrUnsuitable, "choose a real directory on a local disk with --data"},
 		{workitem.ErrDependencyUnavailable, "submit the parents first; their ids are what `writ job submit` prints"},
 		{workitem.ErrStaleFence, "stop working on it: somebody else has the job, or may have it; `writ job get` shows who"},
@@ -200,4 +206,21 @@ func duplicateAdvice(err error) string {
 		return "only how it was written differs, such as a default that is spelt out; send it as it was, or use another idempotency key"
 	}
 	return advice
+}
+
+// requestAdvice says how the commands give what a refused request lacks.
+func requestAdvice(err error) string {
+	refusal := (*workitem.Error)(nil)
+	if !errors.As(err, &refusal) {
+		return ""
+	}
+	switch refusal.Field {
+	case "operation", "kind":
+		return "`writ job kinds` lists all operations and kinds"
+	case "consent.allow_push":
+		return "consent with --allow-push, and with --risk MARKER"
+	case "consent.allow_destructive_cleanup":
+		return "consent with --allow-destructive-cleanup, and with --risk MARKER"
+	}
+	return ""
 }

@@ -143,3 +143,19 @@ func TestDuplicateAdviceSaysWhatDiffers(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestAdviceNamesCommandsAndFlags(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]string{
+		"operation": "writ job kinds", "kind": "writ job kinds", "consent.allow_push": "--allow-push",
+		"consent.allow_destructive_cleanup": "--allow-destructive-cleanup",
+	} {
+		err := fmt.Errorf("no: %w", &workitem.Error{Code: workitem.InvalidRequest, Field: field})
+		if got := adviceOf(err); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q in it", field, got, want)
+		}
+	}
+	if got := adviceOf(&workitem.Error{Code: workitem.InvalidRequest, Field: "priority"}); got != "" {
+		t.Errorf("priority: %q", got)
+	}
+}

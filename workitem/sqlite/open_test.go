@@ -97,6 +97,31 @@ func TestOpenRefusesWhatIsNoDatabase(t *testing.T) {
 	}
 }
 
+func TestADamagedFileIsRefusedAsOne(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "work.db")
+	s, err := sqlite.Open(context.Background(), sqlite.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 100; i < len(b); i++ { // behind the header
+		b[i] = 0xff
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Open(context.Background(), sqlite.Options{Path: path}); !errors.Is(err, sqlite.ErrCorrupt) {
+		t.Fatalf("got %v", err)
+	}
+}
+
 func TestOnlyTheOwnerMayRead(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "work.db")

@@ -14,6 +14,8 @@ import (
 var (
 	// ErrLocked is returned when another process has the store open.
 	ErrLocked = errors.New("is in use by another process")
+	// ErrCorrupt is returned for a file that SQLite finds damaged as it is opened.
+	ErrCorrupt = errors.New("is damaged")
 	// ErrForeign is returned for a file that is not a store of work items.
 	ErrForeign = errors.New("is not a store of work items")
 	// ErrNewerSchema is returned, and nothing touched, when a newer version has

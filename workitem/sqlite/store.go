@@ -74,14 +74,16 @@ type Store struct {
 }
 
 // Open opens the store of a path, making it if there is none. It refuses a file
-// that another process has open (ErrLocked), that is something else (ErrForeign)
-// or newer (ErrNewerSchema), symbolic links and network file systems
+// that another process has open (ErrLocked), that is something else (ErrForeign),
+// damaged (ErrCorrupt) or newer (ErrNewerSchema), symbolic links and network file systems
 // (ErrUnsuitable). If ctx has a deadline it waits until then for the other process.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := open(ctx, o)
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull, sqlite.ResultIOErr, sqlite.ResultReadOnly, sqlite.ResultCantOpen:
 		err = fmt.Errorf("%w (%w)", ErrUnwritable, err)
+	case sqlite.ResultCorrupt:
+		err = fmt.Errorf("%w (%w)", ErrCorrupt, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Path, err)

@@ -24,6 +24,7 @@ func (c *Caller) Consent(ctx context.Context, in *ConsentInput) (*ConsentState, 
 		if expires, _, err = ParseInstant(*in.ExpiresAt); err != nil {
 			return nil, invalid("expires_at", "must be an RFC 3339 instant with an offset")
 		}
+		expires = sooner(expires)
 	default:
 		return nil, invalid("action", "must be revoke, restore or expire_at")
 	}

@@ -148,6 +148,7 @@ func (c *Caller) query(in *ListInput) (*Query, error) {
 			if *f.at, _, err = ParseInstant(f.value); err != nil {
 				return nil, invalid(f.name, "must be an RFC 3339 instant with an offset")
 			}
+			*f.at = sooner(*f.at)
 		}
 	}
 	if in.Blocked != nil && *in.Blocked {

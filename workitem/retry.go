@@ -36,12 +36,13 @@ func RetryRequest(old *Record, oldItem *Item, attempt int) (*Request, error) {
 	return req, nil
 }
 
-// sooner keeps a deadline at the epoch from being none; both have passed.
-func sooner(deadline Instant) Instant {
-	if deadline == 0 {
+// sooner keeps an instant at the epoch that was given, such as a deadline, from
+// being none. No job is that old.
+func sooner(at Instant) Instant {
+	if at == 0 {
 		return -1
 	}
-	return deadline
+	return at
 }
 
 // RepairIdentity names the repair of a job for a set of findings: whoever asks for

@@ -148,4 +148,13 @@ var consentTests = []test{
 		}
 		equal(f, "the consent", f.explain(h.JobID).ConsentState, "active")
 	}},
+
+	{name: "an expiry at the epoch closes the gate", run: func(f *fixture) {
+		h := f.submit(gated("k"))
+		const epoch = "1970-01-01T00:00:00Z"
+		equal(f, "the state", f.consent(h.JobID, "expire_at", ptr(epoch)).State, "lapsed")
+		f.unclaimed(h.JobID, workitem.ReasonConsentDenied)
+		equal(f, "the jobs created before the epoch", f.list(workitem.ListInput{CreatedBefore: epoch}), []string{})
+		equal(f, "the jobs created after the epoch", f.list(workitem.ListInput{CreatedAfter: epoch}), []string{h.JobID})
+	}},
 }

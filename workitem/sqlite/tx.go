@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 
@@ -69,12 +70,49 @@ func (t *tx) tenant(name string) (int64, error) {
 	return n, err
 }
 
-const insertItem = `INSERT INTO items (item, id, tenant, kind, status, created, updated, completed, repository, owner,
-	fairness, class, bucket, priority, due, depends_on, dep_count, dep_state, attempt, max_attempts, backoff,
-	next_retry, claimable_at, lease_owner, lease_principal, lease_epoch, fencing_token, lease_expires, heartbeat,
-	last_lease_owner, checkpoint, result_ref, error_ref, cancel_reason, defer_count,
-	consent_required, consent_granted, consent_expires, consent_until)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+// given are the columns of a row that never change, life those that do.
+var (
+	given = []string{"item", "id", "tenant", "kind", "created", "repository", "owner", "fairness", "class",
+		"bucket", "priority", "due", "max_attempts", "backoff", "consent_required"}
+	life = []string{"status", "updated", "completed", "depends_on", "dep_count", "dep_state", "attempt", "next_retry",
+		"claimable_at", "lease_owner", "lease_principal", "lease_epoch", "fencing_token", "lease_expires", "heartbeat",
+		"last_lease_owner", "checkpoint", "result_ref", "error_ref", "cancel_reason", "defer_count",
+		"consent_granted", "consent_expires", "consent_until"}
+)
+
+var (
+	insertItem = "INSERT INTO items (" + strings.Join(given, ", ") + ", " + strings.Join(life, ", ") + ") VALUES (?" +
+		strings.Repeat(", ?", len(given)+len(life)-1) + ")"
+	saveItem = "UPDATE items SET " + strings.Join(life, " = ?, ") + " = ? WHERE item = ?"
+)
+
+// life binds the columns that change.
+func (b *binder) life(it *workitem.Item, p workitem.Position) {
+	b.int(int64(it.Status))
+	b.int(int64(it.UpdatedAt))
+	b.int(int64(it.CompletedAt))
+	b.ids(it.DependsOn)
+	b.int(int64(it.DepCount))
+	b.int(int64(it.DepState))
+	b.int(int64(it.Attempt))
+	b.int(int64(it.NextRetryAt))
+	b.position(p)
+	b.optional(it.LeaseOwner)
+	b.optional(it.LeasePrincipal)
+	b.int(it.LeaseEpoch)
+	b.int(it.FencingToken)
+	b.int(int64(it.LeaseExpiresAt))
+	b.int(int64(it.HeartbeatAt))
+	b.optional(it.LastLeaseOwner)
+	b.optional(it.Checkpoint)
+	b.optional(it.ResultRef)
+	b.optional(it.ErrorRef)
+	b.optional(it.CancelReason)
+	b.int(int64(it.DeferCount))
+	b.int(int64(it.ConsentGrantedAt))
+	b.int(int64(it.ConsentExpiresAt))
+	b.int(int64(it.ConsentUntil()))
+}
 
 const insertRecord = `INSERT INTO records (item, digest, loose, key, correlation, request, lane, candidate, generation, trace, metadata)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -93,10 +131,7 @@ func (t *tx) Insert(it *workitem.Item, stored *workitem.Stored, ev workitem.Even
 		b.bytes(it.ID[:])
 		b.int(tenant)
 		b.int(int64(it.Kind))
-		b.int(int64(it.Status))
 		b.int(int64(it.CreatedAt))
-		b.int(int64(it.UpdatedAt))
-		b.int(int64(it.CompletedAt))
 		b.text(it.Repository)
 		b.text(it.Owner)
 		b.text(it.FairnessGroup)
@@ -104,30 +139,10 @@ func (t *tx) Insert(it *workitem.Item, stored *workitem.Stored, ev workitem.Even
 		b.int(int64(it.Bucket()))
 		b.int(int64(it.Priority))
 		b.int(int64(it.Due()))
-		b.ids(it.DependsOn)
-		b.int(int64(it.DepCount))
-		b.int(int64(it.DepState))
-		b.int(int64(it.Attempt))
 		b.int(int64(it.MaxAttempts))
 		b.int(it.Backoff.Microseconds())
-		b.int(int64(it.NextRetryAt))
-		b.position(position)
-		b.optional(it.LeaseOwner)
-		b.optional(it.LeasePrincipal)
-		b.int(it.LeaseEpoch)
-		b.int(it.FencingToken)
-		b.int(int64(it.LeaseExpiresAt))
-		b.int(int64(it.HeartbeatAt))
-		b.optional(it.LastLeaseOwner)
-		b.optional(it.Checkpoint)
-		b.optional(it.ResultRef)
-		b.optional(it.ErrorRef)
-		b.optional(it.CancelReason)
-		b.int(int64(it.DeferCount))
 		b.bool(it.ConsentRequired)
-		b.int(int64(it.ConsentGrantedAt))
-		b.int(int64(it.ConsentExpiresAt))
-		b.int(int64(it.ConsentUntil()))
+		b.life(it, position)
 	})
 	if err != nil {
 		return err
@@ -207,11 +222,6 @@ func (t *tx) placed(tenant int64, it *workitem.Item, p workitem.Position) {
 	}
 }
 
-const saveItem = `UPDATE items SET status = ?, updated = ?, completed = ?, depends_on = ?, dep_count = ?, dep_state = ?,
-	attempt = ?, next_retry = ?, claimable_at = ?, lease_owner = ?, lease_principal = ?, lease_epoch = ?, fencing_token = ?,
-	lease_expires = ?, heartbeat = ?, last_lease_owner = ?, checkpoint = ?, result_ref = ?, error_ref = ?, cancel_reason = ?,
-	defer_count = ?, consent_granted = ?, consent_expires = ?, consent_until = ? WHERE item = ?`
-
 // renewItem is saveItem for a heartbeat, which touches no index.
 const renewItem = `UPDATE items SET updated = ?, lease_expires = ?, heartbeat = ?, checkpoint = ? WHERE item = ?`
 
@@ -250,30 +260,7 @@ func (t *tx) Save(it *workitem.Item, from workitem.Status, ev workitem.Event) er
 	}
 	position := it.Position(t.Now())
 	err = t.do(saveItem, func(b *binder) {
-		b.int(int64(it.Status))
-		b.int(int64(it.UpdatedAt))
-		b.int(int64(it.CompletedAt))
-		b.ids(it.DependsOn)
-		b.int(int64(it.DepCount))
-		b.int(int64(it.DepState))
-		b.int(int64(it.Attempt))
-		b.int(int64(it.NextRetryAt))
-		b.position(position)
-		b.optional(it.LeaseOwner)
-		b.optional(it.LeasePrincipal)
-		b.int(it.LeaseEpoch)
-		b.int(it.FencingToken)
-		b.int(int64(it.LeaseExpiresAt))
-		b.int(int64(it.HeartbeatAt))
-		b.optional(it.LastLeaseOwner)
-		b.optional(it.Checkpoint)
-		b.optional(it.ResultRef)
-		b.optional(it.ErrorRef)
-		b.optional(it.CancelReason)
-		b.int(int64(it.DeferCount))
-		b.int(int64(it.ConsentGrantedAt))
-		b.int(int64(it.ConsentExpiresAt))
-		b.int(int64(it.ConsentUntil()))
+		b.life(it, position)
 		b.int(it.Row)
 	})
 	if err != nil {

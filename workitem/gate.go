@@ -37,6 +37,9 @@ func (c *Caller) Consent(ctx context.Context, in *ConsentInput) (*ConsentState, 
 		if !it.ConsentRequired {
 			return &Error{Code: InvalidState, Message: "the job needs no consent"}
 		}
+		if it.Status.Terminal() {
+			return &Error{Code: InvalidState, Message: "the job has ended as " + it.Status.State()}
+		}
 		now := tx.Now()
 		switch in.Action {
 		case "revoke":

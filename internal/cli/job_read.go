@@ -42,6 +42,7 @@ func (a *app) jobList() *cobra.Command {
 		Example: "  writ job list --state ready,running\n  writ job list --operation build --created-after 24h --all\n  writ job list --blocked",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			in.TenantID = a.at.tenant // a server refuses one that is not the token's
 			in.Limit, in.Claimable, in.Blocked = set(c, "limit", limit), set(c, "claimable", claimable), set(c, "blocked", blocked)
 			for flag, text := range map[string]*string{"created-after": &in.CreatedAfter, "created-before": &in.CreatedBefore} {
 				if *text == "" {

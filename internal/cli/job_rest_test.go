@@ -66,7 +66,7 @@ func TestCommandsSendWhatTheirFlagsSay(t *testing.T) {
 			&workitem.SubmitInput{Request: []byte(`{"from": "standard input"}`), MaxAttempts: ptr(5), BackoffBase: ptr(1.5)},
 		},
 		{[]string{"get", id}, "writ.job-view.v1", &workitem.GetInput{JobID: id}},
-		{[]string{"list"}, "writ.job-page.v1", &workitem.ListInput{}},
+		{[]string{"list"}, "writ.job-page.v1", &workitem.ListInput{TenantID: "t"}},
 		{
 			[]string{
 				"list", "--operation", "build", "--kind", "repository.build", "--state", "ready,dead-letter", "--state", "failed", "--repository", "r",
@@ -75,6 +75,7 @@ func TestCommandsSendWhatTheirFlagsSay(t *testing.T) {
 				"-n", "7", "--cursor", "x",
 			}, "writ.job-page.v1",
 			&workitem.ListInput{
+				TenantID:  "t",
 				Operation: "build", Kind: "repository.build", State: []string{"ready", "dead-letter", "failed"}, RepositoryID: "r", LaneID: "l",
 				CandidateID: "c", GenerationID: "g", CorrelationID: "k", OwnerID: "o", ResourceClass: "heavy",
 				CreatedAfter: "2026-12-02T15:04:05Z", CreatedBefore: "2026-12-02T15:04:05.5+01:00", Claimable: ptr(true), Blocked: ptr(false),

@@ -1,0 +1,18 @@
+// Package nox has nouns, the data that cells compute with.
+//
+// A [Noun] is an atom, which is any 64-bit integer, or a pair of nouns. Nouns never
+// change and share what they have in common; their size and depth are known at once,
+// their identity is computed when it is asked for and then kept. They may be used by
+// any number of goroutines.
+//
+// A noun has a text form, [Parse] and [Noun.String], and a byte form with exactly one
+// encoding of each noun, [Encode] and [Decode]. Both are read within [Limits] that hold
+// before anything is allocated, so that neither hostile text nor hostile bytes can use
+// more memory than they allow.
+//
+// Nothing in this package recurses over data: a noun a million levels deep is as good
+// as any other.
+//
+// The package follows sections 3.1 and 7 of the specification of the cell runtime,
+// and section 10 of that of the Hemera hash ("Model B").
+package nox

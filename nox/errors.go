@@ -22,3 +22,24 @@ var (
 // ErrNonCanonical is returned where identity or field arithmetic is asked of a noun
 // with an atom that is not below [P].
 var ErrNonCanonical = errors.New("atom not below 2^64 - 2^32 + 1")
+
+// Errors of [Reduce], wrapped in a [Fault] that says where.
+var (
+	// ErrHalt is returned when the next pattern costs more than is left of the budget.
+	ErrHalt = errors.New("budget is used up")
+	// ErrAxis is returned for an axis that leads into an atom.
+	ErrAxis = errors.New("no such axis")
+	// ErrType is returned where an operand is a pair and must be an atom, or is not
+	// a 32-bit word and must be one.
+	ErrType = errors.New("operand of the wrong type")
+	// ErrInverse is returned for the inverse of zero.
+	ErrInverse = errors.New("zero has no inverse")
+	// ErrPattern is returned for an operator that is no pattern of Nox.
+	ErrPattern = errors.New("unknown pattern")
+	// ErrMalformed is returned for a formula that is not of the shape that its pattern
+	// asks for.
+	ErrMalformed = errors.New("malformed formula")
+	// ErrProvider is returned for the patterns call and look, which need somebody to
+	// provide witnesses or state: nobody does here.
+	ErrProvider = errors.New("no provider")
+)

@@ -362,6 +362,7 @@ func TestJSONContract(t *testing.T) {
 	repo.Commit(map[string]string{"writ.yaml": "version: 1\npolicy:\n  require_lint: true\n"}, "Repair it")
 	run("writ.gate.v1", 0, "gate", "--author-mode", "human_with_ai_assist")
 	jobs(t, run)
+	programs(repo.Dir, run)
 	workers(t, o, repo.Dir, run)
 	run("writ.job.v1", 0, "queue", "enqueue", "patchset.ci.aggregate", "--patchset", "T-0001/C-01/P-01", "--after", "1h")
 	run("writ.job.v1", 0, "queue", "enqueue", "content.gc")
@@ -605,6 +606,23 @@ func jobs(t *testing.T, run func(schema string, exit int, args ...string) map[st
 	run("writ.tokens.v1", 0, "token", "list")
 	run("writ.error.v1", 2, "token", "create", "ci")
 	run("writ.error.v1", 2, "serve", "--listen", "0.0.0.0:0")
+}
+
+// programs runs the commands of Rune on a program that asks its host.
+func programs(dir string, run func(schema string, exit int, args ...string) map[string]any) {
+	file := filepath.Join(dir, ".git", "ask.rune")
+	if err := os.WriteFile(file, []byte("host( event )+~mem"), 0o600); err != nil {
+		panic(err)
+	}
+	run("writ.rune-check.v1", 0, "rune", "check", file)
+	run("writ.rune-lower.v1", 0, "rune", "lower", file, "--event", "7")
+	run("writ.rune-run.v1", 0, "rune", "run", file)
+	run("writ.rune-run.v1", 0, "rune", "run", file, "--reply", "1")
+	run("writ.error.v1", 1, "rune", "run", file, "--reply", "[1 2]")
+	run("writ.error.v1", 2, "rune", "run", file, "--reply", "[1")
+	run("writ.rune-fmt.v1", 1, "rune", "fmt", file, "--check")
+	run("writ.rune-fmt.v1", 0, "rune", "fmt", file, "--write")
+	run("writ.error.v1", 2, "rune", "repl")
 }
 
 // workers has a worker say every kind of thing that it can be made to say here.

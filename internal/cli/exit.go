@@ -14,6 +14,8 @@ import (
 	"github.com/writ-authority/writ/gate/suite"
 	"github.com/writ-authority/writ/gitrepo"
 	"github.com/writ-authority/writ/internal/planfile"
+	"github.com/writ-authority/writ/rune"
+	"github.com/writ-authority/writ/rune/machine"
 	"github.com/writ-authority/writ/server"
 	"github.com/writ-authority/writ/workitem"
 	"github.com/writ-authority/writ/workitem/sqlite"
@@ -79,6 +81,10 @@ var codes = []struct {
 	{authority.ErrNewerFormat, exitCorrupt, "newer_format"},
 	{suite.ErrConfig, exitUsage, "bad_configuration"},
 	{planfile.ErrFormat, exitUsage, "bad_plan"},
+	{rune.ErrSource, exitUsage, "bad_source"},
+	{machine.ErrLimit, exitUsage, "usage"},
+	{machine.ErrAct, exitUsage, "usage"},
+	{machine.ErrFault, exitRefused, "fault"},
 	{gate.ErrUsage, exitUsage, "usage"},
 	{gitrepo.ErrUnknownRevision, exitUsage, "unknown_revision"},
 	{gitrepo.ErrNotRepository, exitUsage, "not_a_repository"},

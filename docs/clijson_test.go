@@ -363,6 +363,7 @@ func TestJSONContract(t *testing.T) {
 	run("writ.gate.v1", 0, "gate", "--author-mode", "human_with_ai_assist")
 	jobs(t, run)
 	programs(repo.Dir, run)
+	nouns(run)
 	workers(t, o, repo.Dir, run)
 	run("writ.job.v1", 0, "queue", "enqueue", "patchset.ci.aggregate", "--patchset", "T-0001/C-01/P-01", "--after", "1h")
 	run("writ.job.v1", 0, "queue", "enqueue", "content.gc")
@@ -623,6 +624,20 @@ func programs(dir string, run func(schema string, exit int, args ...string) map[
 	run("writ.rune-fmt.v1", 1, "rune", "fmt", file, "--check")
 	run("writ.rune-fmt.v1", 0, "rune", "fmt", file, "--write")
 	run("writ.error.v1", 2, "rune", "repl")
+}
+
+// nouns runs the commands of nouns and of Nox.
+func nouns(run func(schema string, exit int, args ...string) map[string]any) {
+	run("writ.noun.v1", 0, "noun", "id", "[1 2 3]")
+	run("writ.noun.v1", 0, "noun", "print", "[1 18446744073709551615]")
+	run("writ.noun.v1", 0, "noun", "encode", "7")
+	run("writ.noun.v1", 0, "noun", "decode", "000700000000000000")
+	run("writ.error.v1", 2, "noun", "decode", "020700000000000000")
+	run("writ.error.v1", 2, "noun", "id", "[1")
+	run("writ.error.v1", 1, "noun", "id", "18446744073709551615")
+	run("writ.nox-run.v1", 0, "nox", "run", "--formula", "[5 [[0 2] [0 3]]]", "--object", "[20 22]")
+	run("writ.error.v1", 1, "nox", "run", "--formula", "[8 [0 1]]", "--object", "0")
+	run("writ.error.v1", 1, "nox", "run", "--formula", "[0 1]", "--object", "0", "--steps", "0")
 }
 
 // workers has a worker say every kind of thing that it can be made to say here.

@@ -14,6 +14,7 @@ import (
 	"github.com/writ-authority/writ/gate/suite"
 	"github.com/writ-authority/writ/gitrepo"
 	"github.com/writ-authority/writ/internal/planfile"
+	"github.com/writ-authority/writ/nox"
 	"github.com/writ-authority/writ/rune"
 	"github.com/writ-authority/writ/rune/machine"
 	"github.com/writ-authority/writ/server"
@@ -85,6 +86,20 @@ var codes = []struct {
 	{machine.ErrLimit, exitUsage, "usage"},
 	{machine.ErrAct, exitUsage, "usage"},
 	{machine.ErrFault, exitRefused, "fault"},
+	{nox.ErrSyntax, exitUsage, "bad_noun"},
+	{nox.ErrTruncated, exitUsage, "bad_artifact"},
+	{nox.ErrTag, exitUsage, "bad_artifact"},
+	{nox.ErrTrailing, exitUsage, "bad_artifact"},
+	{nox.ErrNodes, exitUsage, "too_large"},
+	{nox.ErrDepth, exitUsage, "too_large"},
+	{nox.ErrNonCanonical, exitRefused, "not_canonical"},
+	{nox.ErrHalt, exitRefused, "halt"},
+	{nox.ErrMalformed, exitRefused, "fault"},
+	{nox.ErrPattern, exitRefused, "fault"},
+	{nox.ErrAxis, exitRefused, "fault"},
+	{nox.ErrType, exitRefused, "fault"},
+	{nox.ErrInverse, exitRefused, "fault"},
+	{nox.ErrProvider, exitRefused, "fault"},
 	{gate.ErrUsage, exitUsage, "usage"},
 	{gitrepo.ErrUnknownRevision, exitUsage, "unknown_revision"},
 	{gitrepo.ErrNotRepository, exitUsage, "not_a_repository"},
@@ -161,6 +176,7 @@ func adviceOf(err error) string {
 		err    error
 		advice string
 	}{
+		{nox.ErrHalt, "if it ends at all, let it take more with --steps"},
 		{errNoJobs, "submit one with `writ job submit`, or say where the jobs are with --data or --server"},
 		{sqlite.ErrLocked, "another command or a server has it open and does not let it go; try again, or stop that process"},
 		{sqlite.ErrCorrupt, "check the disk, then restore a backup of the data directory"},

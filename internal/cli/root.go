@@ -146,6 +146,7 @@ func (a *app) root() *cobra.Command {
 		a.log(), a.show(), a.status(), a.doctor(), a.queue(),
 		a.job(), a.worker(), a.serve(), a.token(), a.repository(), a.db(),
 		a.rune(),
+		a.nouns(), a.nox(),
 	)
 	wrapArgs(root)
 	return root

@@ -27,25 +27,46 @@ func plainAxis(n nox.Noun, axis uint64) (nox.Noun, bool) {
 	return up.Tail(), true
 }
 
+// plainEqual compares what is shared once only, lest it should take for ever.
 func plainEqual(a, b nox.Noun) bool {
-	if a.IsAtom() || b.IsAtom() {
-		return a.IsAtom() && b.IsAtom() && a.Value() == b.Value()
+	found := map[[2]nox.Noun]bool{}
+	var equal func(a, b nox.Noun) bool
+	equal = func(a, b nox.Noun) bool {
+		if a.IsAtom() || b.IsAtom() {
+			return a.IsAtom() && b.IsAtom() && a.Value() == b.Value()
+		}
+		is, ok := found[[2]nox.Noun{a, b}]
+		if !ok {
+			is = equal(a.Head(), b.Head()) && equal(a.Tail(), b.Tail())
+			found[[2]nox.Noun{a, b}] = is
+		}
+		return is
 	}
-	return plainEqual(a.Head(), b.Head()) && plainEqual(a.Tail(), b.Tail())
+	return equal(a, b)
 }
 
+// plainIdentity names one node after another, what is shared once only.
 func plainIdentity(n nox.Noun) hemera.Digest {
-	var id hemera.Digest
-	var err error
-	if n.IsAtom() {
-		id, err = hemera.AtomID(n.Value())
-	} else {
-		id, err = hemera.PairID(plainIdentity(n.Head()), plainIdentity(n.Tail()))
+	found := map[nox.Noun]hemera.Digest{}
+	var name func(n nox.Noun) hemera.Digest
+	name = func(n nox.Noun) hemera.Digest {
+		if id, ok := found[n]; ok {
+			return id
+		}
+		var id hemera.Digest
+		var err error
+		if n.IsAtom() {
+			id, err = hemera.AtomID(n.Value())
+		} else {
+			id, err = hemera.PairID(name(n.Head()), name(n.Tail()))
+		}
+		if err != nil {
+			panic(err)
+		}
+		found[n] = id
+		return id
 	}
-	if err != nil {
-		panic(err)
-	}
-	return id
+	return name(n)
 }
 
 // anyAtom draws atoms with a taste for the edges of words and of the field.

@@ -177,7 +177,8 @@ var hostile = map[string]string{
 const bytesPerCost = 512
 
 // TestHostileFormulasAreBounded says that the memory in use stays within the bound
-// that Options tells, and that every formula ends by itself.
+// that Options tells, and that every formula ends by itself. It counts what the whole
+// process allocates, so nothing may run beside it.
 func TestHostileFormulasAreBounded(t *testing.T) {
 	const budget = 60_000
 	for name, text := range hostile {

@@ -1,25 +1,25 @@
 package nox
 
-// The patterns of Nox: the operators of formulas.
+// The patterns of Nox: the operators that begin formulas.
 const (
-	opAxis uint64 = iota
-	opQuote
-	opCompose
-	opCons
-	opBranch
-	opAdd
-	opSub
-	opMul
-	opInverse
-	opEqual
-	opLess
-	opXor
-	opAnd
-	opNot
-	opShift
-	opHash
-	opCall
-	opLook
+	OpAxis = iota
+	OpQuote
+	OpCompose
+	OpCons
+	OpBranch
+	OpAdd
+	OpSub
+	OpMul
+	OpInverse
+	OpEqual
+	OpLess
+	OpXor
+	OpAnd
+	OpNot
+	OpShift
+	OpHash
+	OpCall
+	OpLook
 	patternCount
 )
 
@@ -29,22 +29,22 @@ var patterns = [patternCount]struct {
 	name string
 	cost uint64
 }{
-	opAxis:    {"axis", 1},
-	opQuote:   {"quote", 1},
-	opCompose: {"compose", 1},
-	opCons:    {"cons", 1},
-	opBranch:  {"branch", 1},
-	opAdd:     {"add", 1},
-	opSub:     {"subtract", 1},
-	opMul:     {"multiply", 1},
-	opInverse: {"inverse", 64},
-	opEqual:   {"equal", 1},
-	opLess:    {"less", 64},
-	opXor:     {"xor", 32},
-	opAnd:     {"and", 32},
-	opNot:     {"not", 32},
-	opShift:   {"shift left", 32},
-	opHash:    {"hash", 25},
-	opCall:    {"call", 1},
-	opLook:    {"look", 1},
+	OpAxis:    {"axis", 1},
+	OpQuote:   {"quote", 1},
+	OpCompose: {"compose", 1},
+	OpCons:    {"cons", 1},
+	OpBranch:  {"branch", 1},
+	OpAdd:     {"add", 1},
+	OpSub:     {"subtract", 1},
+	OpMul:     {"multiply", 1},
+	OpInverse: {"inverse", 64},
+	OpEqual:   {"equal", 1},
+	OpLess:    {"less", 64},
+	OpXor:     {"xor", 32},
+	OpAnd:     {"and", 32},
+	OpNot:     {"not", 32},
+	OpShift:   {"shift left", 32},
+	OpHash:    {"hash", 25},
+	OpCall:    {"call", 1},
+	OpLook:    {"look", 1},
 }

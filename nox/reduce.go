@@ -92,25 +92,25 @@ next:
 
 		var value Noun
 		switch op.word {
-		case opQuote:
+		case OpQuote:
 			value = body
-		case opAxis:
+		case OpAxis:
 			var err error
 			if value, err = axis(subject, body, formula); err != nil {
 				return Noun{}, err
 			}
-		case opInverse, opNot, opHash:
+		case OpInverse, OpNot, OpHash:
 			r.stack = append(r.stack, frame{formula, subject, forOnly})
 			formula = body
 			continue
-		case opBranch:
+		case OpBranch:
 			if body.pair == nil || body.pair.tail.pair == nil {
 				return Noun{}, &Fault{ErrMalformed, formula, "a branch has a test and two formulas"}
 			}
 			r.stack = append(r.stack, frame{formula, subject, forTest})
 			formula = body.pair.head
 			continue
-		case opCall, opLook:
+		case OpCall, OpLook:
 			return Noun{}, &Fault{ErrProvider, formula, fmt.Sprintf("the pattern %s needs one", patterns[op.word].name)}
 		default:
 			if body.pair == nil {
@@ -132,7 +132,7 @@ next:
 				continue next
 			case forSecond:
 				r.stack = r.stack[:len(r.stack)-1]
-				if op == opCompose {
+				if op == OpCompose {
 					subject, formula = f.saved, value
 					continue next
 				}
@@ -181,9 +181,9 @@ func axis(subject, body, formula Noun) (Noun, error) {
 // binary is the value of a pattern with two operands, compose excepted.
 func (r *reduction) binary(op uint64, x, y, formula Noun) (Noun, error) {
 	switch op {
-	case opCons:
+	case OpCons:
 		return Pair(x, y), nil
-	case opEqual:
+	case OpEqual:
 		return truth(r.comparison.equal(x, y)), nil
 	}
 	if x.pair != nil {
@@ -193,13 +193,13 @@ func (r *reduction) binary(op uint64, x, y, formula Noun) (Noun, error) {
 		return Noun{}, typeFault(formula, "second operand", y, "an atom")
 	}
 	switch op {
-	case opAdd:
+	case OpAdd:
 		return Atom(Add(x.word, y.word)), nil
-	case opSub:
+	case OpSub:
 		return Atom(Sub(x.word, y.word)), nil
-	case opMul:
+	case OpMul:
 		return Atom(Mul(x.word, y.word)), nil
-	case opLess:
+	case OpLess:
 		return truth(x.word < y.word), nil
 	}
 	if x.word > math.MaxUint32 {
@@ -209,18 +209,18 @@ func (r *reduction) binary(op uint64, x, y, formula Noun) (Noun, error) {
 		return Noun{}, typeFault(formula, "second operand", y, "a 32-bit word")
 	}
 	switch op {
-	case opXor:
+	case OpXor:
 		return Atom(x.word ^ y.word), nil
-	case opAnd:
+	case OpAnd:
 		return Atom(x.word & y.word), nil
-	default: // opShift
+	default: // OpShift
 		return Atom(uint64(uint32(x.word) << y.word)), nil
 	}
 }
 
 // unary is the value of a pattern with one operand.
 func unary(op uint64, x, formula Noun) (Noun, error) {
-	if op == opHash {
+	if op == OpHash {
 		value, err := Hash(x)
 		if err != nil {
 			return Noun{}, &Fault{err, formula, "the operand has no identity"}
@@ -230,7 +230,7 @@ func unary(op uint64, x, formula Noun) (Noun, error) {
 	if x.pair != nil {
 		return Noun{}, typeFault(formula, "operand", x, "an atom")
 	}
-	if op == opInverse {
+	if op == OpInverse {
 		if x.word == 0 {
 			return Noun{}, &Fault{ErrInverse, formula, "the operand is 0"}
 		}
@@ -239,7 +239,7 @@ func unary(op uint64, x, formula Noun) (Noun, error) {
 	if x.word > math.MaxUint32 {
 		return Noun{}, typeFault(formula, "operand", x, "a 32-bit word")
 	}
-	return Atom(x.word ^ math.MaxUint32), nil // opNot
+	return Atom(x.word ^ math.MaxUint32), nil // OpNot
 }
 
 // truth is 0 for yes.

@@ -26,58 +26,37 @@ const (
 	TagHost      = 0xAC75000000000006
 )
 
-// The patterns of Nox that formulas are made of.
-const (
-	opAxis    = 0
-	opQuote   = 1
-	opCompose = 2
-	opCons    = 3
-	opBranch  = 4
-	opAdd     = 5
-	opSub     = 6
-	opMul     = 7
-	opInverse = 8
-	opEqual   = 9
-	opLess    = 10
-	opXor     = 11
-	opAnd     = 12
-	opNot     = 13
-	opShift   = 14
-	opHash    = 15
-	opCall    = 16
-)
-
 // function is what a name before ( means.
 type function struct {
 	name      string
 	arguments int
-	op        uint64 // opAxis: the part of the first argument that shape gives
-	tag       uint64 // of opCall
+	op        uint64 // nox.OpAxis: the part of the first argument that shape gives
+	tag       uint64 // of nox.OpCall
 	part      func(literal uint64) (axis uint64, refusal string)
 }
 
 var functions = []function{
-	{name: "emit", arguments: 1, op: opCall, tag: TagEmit},
-	{name: "query", arguments: 1, op: opCall, tag: TagQuery},
-	{name: "link", arguments: 1, op: opCall, tag: TagLink},
-	{name: "seal", arguments: 1, op: opCall, tag: TagSeal},
-	{name: "subscribe", arguments: 1, op: opCall, tag: TagSubscribe},
-	{name: "host", arguments: 1, op: opCall, tag: TagHost},
-	{name: "hash", arguments: 1, op: opHash},
-	{name: "inv", arguments: 1, op: opInverse},
-	{name: "not", arguments: 1, op: opNot},
-	{name: "xor", arguments: 2, op: opXor},
-	{name: "and", arguments: 2, op: opAnd},
-	{name: "shl", arguments: 2, op: opShift},
-	{name: "head", arguments: 1, op: opAxis, part: func(uint64) (uint64, string) { return 2, "" }},
-	{name: "tail", arguments: 1, op: opAxis, part: func(uint64) (uint64, string) { return 3, "" }},
-	{name: "axis", arguments: 2, op: opAxis, part: func(n uint64) (uint64, string) {
+	{name: "emit", arguments: 1, op: nox.OpCall, tag: TagEmit},
+	{name: "query", arguments: 1, op: nox.OpCall, tag: TagQuery},
+	{name: "link", arguments: 1, op: nox.OpCall, tag: TagLink},
+	{name: "seal", arguments: 1, op: nox.OpCall, tag: TagSeal},
+	{name: "subscribe", arguments: 1, op: nox.OpCall, tag: TagSubscribe},
+	{name: "host", arguments: 1, op: nox.OpCall, tag: TagHost},
+	{name: "hash", arguments: 1, op: nox.OpHash},
+	{name: "inv", arguments: 1, op: nox.OpInverse},
+	{name: "not", arguments: 1, op: nox.OpNot},
+	{name: "xor", arguments: 2, op: nox.OpXor},
+	{name: "and", arguments: 2, op: nox.OpAnd},
+	{name: "shl", arguments: 2, op: nox.OpShift},
+	{name: "head", arguments: 1, op: nox.OpAxis, part: func(uint64) (uint64, string) { return 2, "" }},
+	{name: "tail", arguments: 1, op: nox.OpAxis, part: func(uint64) (uint64, string) { return 3, "" }},
+	{name: "axis", arguments: 2, op: nox.OpAxis, part: func(n uint64) (uint64, string) {
 		if n == 0 {
 			return 0, "an axis is at least 1, which is the whole noun"
 		}
 		return n, ""
 	}},
-	{name: "nth", arguments: 2, op: opAxis, part: func(n uint64) (uint64, string) {
+	{name: "nth", arguments: 2, op: nox.OpAxis, part: func(n uint64) (uint64, string) {
 		if n > 61 {
 			return 0, "nth reaches members 0 to 61 only"
 		}
@@ -88,7 +67,7 @@ var functions = []function{
 // ActName is how the source calls an act: host for [TagHost]; "" for a tag that is none.
 func ActName(tag uint64) string {
 	for _, f := range functions {
-		if f.op == opCall && f.tag == tag {
+		if f.op == nox.OpCall && f.tag == tag {
 			return f.name
 		}
 	}
@@ -121,10 +100,10 @@ func (l *lowerer) formula(at Place, op uint64, body nox.Noun) nox.Noun {
 }
 
 func (l *lowerer) axis(at Place, axis uint64) nox.Noun {
-	return l.formula(at, opAxis, nox.Atom(axis))
+	return l.formula(at, nox.OpAxis, nox.Atom(axis))
 }
 
-func (l *lowerer) quote(at Place, v nox.Noun) nox.Noun { return l.formula(at, opQuote, v) }
+func (l *lowerer) quote(at Place, v nox.Noun) nox.Noun { return l.formula(at, nox.OpQuote, v) }
 
 func (l *lowerer) two(at Place, op uint64, a, b nox.Noun) nox.Noun {
 	return l.formula(at, op, nox.Pair(a, b))
@@ -183,22 +162,22 @@ func (l *lowerer) lowerBody(b *body, depth int) (nox.Noun, error) {
 		}
 		if !one.rebind {
 			l.scope = append(l.scope, one.name)
-			made[i] = l.two(places[i], opCons, value, l.axis(places[i], 1))
+			made[i] = l.two(places[i], nox.OpCons, value, l.axis(places[i], 1))
 			continue
 		}
 		d, err := l.variable(as)
 		if err != nil {
 			return nox.Noun{}, err
 		}
-		subject := l.two(places[i], opCons, value, l.axis(places[i], after(d)))
+		subject := l.two(places[i], nox.OpCons, value, l.axis(places[i], after(d)))
 		for j := d - 1; j >= 0; j-- {
-			subject = l.two(places[i], opCons, l.axis(places[i], thing(j)), subject)
+			subject = l.two(places[i], nox.OpCons, l.axis(places[i], thing(j)), subject)
 		}
 		made[i] = subject
 	}
 	f, err := l.lower(b.result, depth+len(b.bindings))
 	for i, subject := range slices.Backward(made) {
-		f = l.two(places[i], opCompose, subject, l.quote(places[i], f))
+		f = l.two(places[i], nox.OpCompose, subject, l.quote(places[i], f))
 	}
 	return f, err
 }
@@ -240,15 +219,15 @@ func (l *lowerer) lower(n *node, depth int) (nox.Noun, error) {
 			return nox.Noun{}, l.refuse(n, "the loop lies behind %d variables; at most %d can be looked past", d, MaxDistance)
 		}
 		at := l.place(n, "continue")
-		return l.two(at, opCompose, l.axis(at, after(d)>>1), l.axis(at, thing(d))), nil
+		return l.two(at, nox.OpCompose, l.axis(at, after(d)>>1), l.axis(at, thing(d))), nil
 	case loop:
 		l.scope = append(l.scope, "")
 		inner, err := l.lower(n.args[0], depth+1)
 		l.scope = l.scope[:len(l.scope)-1]
 		at := l.place(n, "loop")
-		run := l.two(at, opCompose, l.axis(at, 1), l.axis(at, 2))
-		subject := l.two(at, opCons, l.quote(at, inner), l.axis(at, 1))
-		return l.two(at, opCompose, subject, l.quote(at, run)), err
+		run := l.two(at, nox.OpCompose, l.axis(at, 1), l.axis(at, 2))
+		subject := l.two(at, nox.OpCons, l.quote(at, inner), l.axis(at, 1))
+		return l.two(at, nox.OpCompose, subject, l.quote(at, run)), err
 	case call:
 		return l.lowerCall(n, depth)
 	case cell:
@@ -263,7 +242,7 @@ func (l *lowerer) lower(n *node, depth int) (nox.Noun, error) {
 	}
 	switch n.kind {
 	case branch:
-		return l.formula(l.place(n, "if"), opBranch, nox.Pair(args[0], nox.Pair(args[1], args[2]))), nil
+		return l.formula(l.place(n, "if"), nox.OpBranch, nox.Pair(args[0], nox.Pair(args[1], args[2]))), nil
 	case not:
 		return l.negate(l.place(n, "!"), args[0]), nil
 	}
@@ -271,33 +250,33 @@ func (l *lowerer) lower(n *node, depth int) (nox.Noun, error) {
 	a, b := args[0], args[1]
 	switch n.op {
 	case signPlus:
-		return l.two(at, opAdd, a, b), nil
+		return l.two(at, nox.OpAdd, a, b), nil
 	case signMinus:
-		return l.two(at, opSub, a, b), nil
+		return l.two(at, nox.OpSub, a, b), nil
 	case signTimes:
-		return l.two(at, opMul, a, b), nil
+		return l.two(at, nox.OpMul, a, b), nil
 	case signEqual:
-		return l.two(at, opEqual, a, b), nil
+		return l.two(at, nox.OpEqual, a, b), nil
 	case signUnequal:
-		return l.negate(at, l.two(at, opEqual, a, b)), nil
+		return l.negate(at, l.two(at, nox.OpEqual, a, b)), nil
 	case signLess:
-		return l.two(at, opLess, a, b), nil
+		return l.two(at, nox.OpLess, a, b), nil
 	case signGreater:
-		return l.two(at, opLess, b, a), nil
+		return l.two(at, nox.OpLess, b, a), nil
 	case signLessEqual:
-		return l.negate(at, l.two(at, opLess, b, a)), nil
+		return l.negate(at, l.two(at, nox.OpLess, b, a)), nil
 	case signGreaterEqual:
-		return l.negate(at, l.two(at, opLess, a, b)), nil
+		return l.negate(at, l.two(at, nox.OpLess, a, b)), nil
 	case signAnd:
-		return l.formula(at, opBranch, nox.Pair(a, nox.Pair(b, l.quote(at, nox.Atom(1))))), nil
+		return l.formula(at, nox.OpBranch, nox.Pair(a, nox.Pair(b, l.quote(at, nox.Atom(1))))), nil
 	default: // signOr
-		return l.formula(at, opBranch, nox.Pair(a, nox.Pair(l.quote(at, nox.Atom(0)), b))), nil
+		return l.formula(at, nox.OpBranch, nox.Pair(a, nox.Pair(l.quote(at, nox.Atom(0)), b))), nil
 	}
 }
 
 // negate makes 1 of the truth value 0 and 0 of every other.
 func (l *lowerer) negate(at Place, f nox.Noun) nox.Noun {
-	return l.formula(at, opBranch, nox.Pair(f, nox.Pair(l.quote(at, nox.Atom(1)), l.quote(at, nox.Atom(0)))))
+	return l.formula(at, nox.OpBranch, nox.Pair(f, nox.Pair(l.quote(at, nox.Atom(1)), l.quote(at, nox.Atom(0)))))
 }
 
 // lowerSlot finds a slot of the base, which lies behind everything in scope.
@@ -332,7 +311,7 @@ func (l *lowerer) lowerCall(n *node, depth int) (nox.Noun, error) {
 	if len(n.args) != f.arguments {
 		counts := map[int]string{1: "one argument", 2: "two arguments"}
 		hint := ""
-		if f.op == opCall && len(n.args) > 1 {
+		if f.op == nox.OpCall && len(n.args) > 1 {
 			hint = "; send several values as a cell [ ]"
 		}
 		return nox.Noun{}, l.refuse(n, "%s takes %s, not %d%s", f.name, counts[f.arguments], len(n.args), hint)
@@ -343,9 +322,9 @@ func (l *lowerer) lowerCall(n *node, depth int) (nox.Noun, error) {
 		return nox.Noun{}, err
 	}
 	switch f.op {
-	case opCall:
-		return l.formula(at, opCall, nox.Pair(nox.Pair(nox.Atom(f.tag), a), l.axis(at, 2))), nil
-	case opAxis:
+	case nox.OpCall:
+		return l.formula(at, nox.OpCall, nox.Pair(nox.Pair(nox.Atom(f.tag), a), l.axis(at, 2))), nil
+	case nox.OpAxis:
 		literal := uint64(0)
 		if f.arguments == 2 {
 			one := n.args[1]
@@ -365,7 +344,7 @@ func (l *lowerer) lowerCall(n *node, depth int) (nox.Noun, error) {
 		if refusal != "" {
 			return nox.Noun{}, l.refuse(n.args[1], "%s", refusal)
 		}
-		return l.two(at, opCompose, a, l.quote(at, l.axis(at, axis))), nil
+		return l.two(at, nox.OpCompose, a, l.quote(at, l.axis(at, axis))), nil
 	}
 	if f.arguments == 1 {
 		return l.formula(at, f.op, a), nil
@@ -387,7 +366,7 @@ func (l *lowerer) lowerCell(n *node, depth int) (nox.Noun, error) {
 	at := l.place(n, "[ ]")
 	f := members[len(members)-1]
 	for _, one := range slices.Backward(members[:len(members)-1]) {
-		f = l.two(at, opCons, one, f)
+		f = l.two(at, nox.OpCons, one, f)
 	}
 	return f, nil
 }

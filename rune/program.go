@@ -79,11 +79,11 @@ func Compile(source []byte) (*Program, error) {
 // body]]]: it is to be reduced against the base, [self now here caps code libs mem
 // world].
 func (p *Program) Formula(event nox.Noun) nox.Noun {
-	quoted := nox.Pair(nox.Atom(opQuote), event)
-	whole := nox.Pair(nox.Atom(opAxis), nox.Atom(1))
-	subject := nox.Pair(nox.Atom(opCons), nox.Pair(quoted, whole))
-	body := nox.Pair(nox.Atom(opQuote), p.body)
-	return nox.Pair(nox.Atom(opCompose), nox.Pair(subject, body))
+	quoted := nox.Pair(nox.Atom(nox.OpQuote), event)
+	whole := nox.Pair(nox.Atom(nox.OpAxis), nox.Atom(1))
+	subject := nox.Pair(nox.Atom(nox.OpCons), nox.Pair(quoted, whole))
+	body := nox.Pair(nox.Atom(nox.OpQuote), p.body)
+	return nox.Pair(nox.Atom(nox.OpCompose), nox.Pair(subject, body))
 }
 
 // Body is the formula of the program with the event on the subject.

@@ -148,11 +148,11 @@ func readFrame(n nox.Noun) (frame, bool) {
 		return frame{tag: frameBinary, op: uint8(parts[0].Value())}, true
 	case tag == frameBranch && len(parts) == 3:
 		arms := nox.Pair(parts[1], parts[2])
-		formula := nox.Pair(nox.Atom(opBranch), nox.Pair(nox.Atom(0), arms))
+		formula := nox.Pair(nox.Atom(nox.OpBranch), nox.Pair(nox.Atom(0), arms))
 		return frame{tag: frameBranch, subject: parts[0], formula: formula}, true
 	case tag == frameRequest && len(parts) == 3 && parts[0].IsAtom():
 		call := nox.Pair(nox.Pair(parts[0], nox.Atom(0)), parts[2])
-		return frame{tag: frameRequest, subject: parts[1], formula: nox.Pair(nox.Atom(opCall), call)}, true
+		return frame{tag: frameRequest, subject: parts[1], formula: nox.Pair(nox.Atom(nox.OpCall), call)}, true
 	}
 	return frame{}, false
 }

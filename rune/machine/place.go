@@ -25,7 +25,7 @@ func (m *Machine) places(f frame) []rune.Place {
 	return m.source.Match(func(g nox.Noun) bool {
 		op, body := g.Head().Value(), g.Tail()
 		if f.tag == frameBranch {
-			return op == opBranch && nox.Equal(body.Tail(), f.formula.Tail().Tail())
+			return op == nox.OpBranch && nox.Equal(body.Tail(), f.formula.Tail().Tail())
 		}
 		return op == uint64(f.op) && (!known || nox.Equal(body.Tail(), right))
 	})

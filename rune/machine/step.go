@@ -4,38 +4,17 @@ import (
 	"github.com/writ-authority/writ/nox"
 )
 
-// The patterns of Nox.
-const (
-	opAxis    = 0
-	opQuote   = 1
-	opCompose = 2
-	opCons    = 3
-	opBranch  = 4
-	opAdd     = 5
-	opSub     = 6
-	opMul     = 7
-	opInverse = 8
-	opEqual   = 9
-	opLess    = 10
-	opXor     = 11
-	opAnd     = 12
-	opNot     = 13
-	opShift   = 14
-	opHash    = 15
-	opCall    = 16
-)
-
 var opNames = [...]string{
 	"axis", "quote", "compose", "cons", "branch", "add", "subtract", "multiply", "inverse",
 	"equal", "less", "xor", "and", "not", "shl", "hash", "call",
 }
 
-const _ = uint(len(opNames) - 1 - opCall)
+const _ = uint(len(opNames) - 1 - nox.OpCall)
 
-func isUnary(op uint64) bool { return op == opInverse || op == opNot || op == opHash }
+func isUnary(op uint64) bool { return op == nox.OpInverse || op == nox.OpNot || op == nox.OpHash }
 
 func isBinary(op uint64) bool {
-	return op >= opCompose && op <= opShift && op != opBranch && !isUnary(op)
+	return op >= nox.OpCompose && op <= nox.OpShift && op != nox.OpBranch && !isUnary(op)
 }
 
 // step pops the top frame and does its work.
@@ -112,7 +91,7 @@ func (m *Machine) eval(f frame) *Fault {
 	}
 	s := f.subject
 	switch op := head.Value(); op {
-	case opAxis:
+	case nox.OpAxis:
 		if !body.IsAtom() {
 			return m.malformed(f)
 		}
@@ -128,9 +107,9 @@ func (m *Machine) eval(f frame) *Fault {
 			return m.fail(Axis, f, "%s needs a part that is not there: axis %d of %s", m.name(f, "it"), body.Value(), describe(s))
 		}
 		return m.push(v, f)
-	case opQuote:
+	case nox.OpQuote:
 		return m.push(body, f)
-	case opCompose, opCons, opAdd, opSub, opMul, opEqual, opLess, opXor, opAnd, opShift:
+	case nox.OpCompose, nox.OpCons, nox.OpAdd, nox.OpSub, nox.OpMul, nox.OpEqual, nox.OpLess, nox.OpXor, nox.OpAnd, nox.OpShift:
 		if body.IsAtom() {
 			return m.malformed(f)
 		}
@@ -138,18 +117,18 @@ func (m *Machine) eval(f frame) *Fault {
 			frame{tag: frameBinary, op: uint8(op), formula: f.formula},
 			frame{tag: frameEval, subject: s, formula: body.Tail()},
 			frame{tag: frameEval, subject: s, formula: body.Head()})
-	case opInverse, opNot, opHash:
+	case nox.OpInverse, nox.OpNot, nox.OpHash:
 		return m.expand(f,
 			frame{tag: frameUnary, op: uint8(op), formula: f.formula},
 			frame{tag: frameEval, subject: s, formula: body})
-	case opBranch:
+	case nox.OpBranch:
 		if body.IsAtom() || body.Tail().IsAtom() {
 			return m.malformed(f)
 		}
 		return m.expand(f,
 			frame{tag: frameBranch, subject: s, formula: f.formula},
 			frame{tag: frameEval, subject: s, formula: body.Head()})
-	case opCall:
+	case nox.OpCall:
 		if body.IsAtom() || body.Head().IsAtom() || !body.Head().Head().IsAtom() {
 			return m.malformed(f)
 		}
@@ -167,7 +146,7 @@ func (m *Machine) malformed(f frame) *Fault {
 
 func (m *Machine) unary(f frame) *Fault {
 	x := m.pop()
-	if f.op == opHash {
+	if f.op == nox.OpHash {
 		v, err := nox.Hash(x)
 		if err != nil {
 			return m.fail(NonCanonical, f, "an atom in %s is not below p, so it can't be hashed", describe(x))
@@ -177,7 +156,7 @@ func (m *Machine) unary(f frame) *Fault {
 	if !x.IsAtom() {
 		return m.fail(Type, f, "%s takes an atom, but got %s", m.name(f, opNames[f.op]), describe(x))
 	}
-	if f.op == opInverse {
+	if f.op == nox.OpInverse {
 		return m.push(nox.Atom(nox.Inverse(x.Value())), f)
 	}
 	return m.push(nox.Atom(^x.Value()), f)
@@ -187,12 +166,12 @@ func (m *Machine) binary(f frame) *Fault {
 	y := m.pop()
 	x := m.pop()
 	switch f.op {
-	case opCompose:
+	case nox.OpCompose:
 		m.frames = append(m.frames, frame{tag: frameEval, subject: x, formula: y})
 		return nil
-	case opCons:
+	case nox.OpCons:
 		return m.push(nox.Pair(x, y), f)
-	case opEqual:
+	case nox.OpEqual:
 		return m.push(truth(equal(x, y)), f)
 	}
 	if !x.IsAtom() || !y.IsAtom() {
@@ -205,19 +184,19 @@ func (m *Machine) binary(f frame) *Fault {
 	a, b := x.Value(), y.Value()
 	var v nox.Noun
 	switch f.op {
-	case opAdd:
+	case nox.OpAdd:
 		v = nox.Atom(nox.Add(a, b))
-	case opSub:
+	case nox.OpSub:
 		v = nox.Atom(nox.Sub(a, b))
-	case opMul:
+	case nox.OpMul:
 		v = nox.Atom(nox.Mul(a, b))
-	case opLess:
+	case nox.OpLess:
 		v = truth(a < b)
-	case opXor:
+	case nox.OpXor:
 		v = nox.Atom(a ^ b)
-	case opAnd:
+	case nox.OpAnd:
 		v = nox.Atom(a & b)
-	default: // opShift; a shift by 64 or more gives 0
+	default: // nox.OpShift; a shift by 64 or more gives 0
 		v = nox.Atom(a << b)
 	}
 	return m.push(v, f)

@@ -2,6 +2,7 @@ package workitem
 
 import (
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -56,16 +57,9 @@ func seconds(field string, v *float64, def, limit time.Duration, positive bool) 
 		if positive {
 			low = "above 0"
 		}
-		return 0, invalid(field, "must be "+low+" to "+limitText(limit)+" seconds")
+		return 0, invalid(field, "must be "+low+" to "+strconv.Itoa(int(limit.Seconds()))+" seconds")
 	}
 	return time.Duration(math.Round(*v*1e6)) * time.Microsecond, nil
-}
-
-func limitText(d time.Duration) string {
-	if d == maxWait {
-		return "60"
-	}
-	return "86400"
 }
 
 // leaseTTL reads the length of a lease: whole milliseconds, at least one.

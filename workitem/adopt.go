@@ -151,7 +151,7 @@ func adopt(tx Tx, h *happening, child *Item, old, parent ID, pruned bool, subjec
 			parents = append(parents, id)
 		}
 	}
-	slices.SortFunc(parents, func(a, b ID) int { return slices.Compare(a[:], b[:]) })
+	slices.SortFunc(parents, ID.Compare)
 	child.DependsOn = parents
 	if err := tx.Unlink(old, child.ID); err != nil {
 		return err

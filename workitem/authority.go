@@ -161,7 +161,7 @@ func (h *happening) note(it *Item, from Status, now Instant) {
 	if it.Status == Ready && it.Position(now) == Claimable {
 		h.ready = append(h.ready, queue{it.Tenant, it.Kind})
 	}
-	if (from == Leased || from == Running) && !it.held() {
+	if from.Held() && !it.Status.Held() {
 		h.leases = append(h.leases, it.Tenant)
 	}
 }

@@ -172,7 +172,7 @@ func (c *Caller) answer(ctx context.Context, answer *ClaimAnswer, g *grant, view
 func (a *Authority) setAside(ctx context.Context, granted *Item) error {
 	return a.update(ctx, func(tx Tx, h *happening) error {
 		it, err := tx.Item(granted.ID)
-		if err != nil || it == nil || !it.held() || it.LeaseEpoch != granted.LeaseEpoch {
+		if err != nil || it == nil || !it.Status.Held() || it.LeaseEpoch != granted.LeaseEpoch {
 			return err
 		}
 		from := it.Status
@@ -354,7 +354,7 @@ func (c *Caller) grant(tx Tx, h *happening, it *Item, g *grant, wanted *Remember
 	now := tx.Now()
 	from := it.Status
 	detail := g.worker
-	if it.held() {
+	if it.Status.Held() {
 		advance(it)
 		release(it)
 		h.counts[LeaseExpired]++

@@ -1,9 +1,6 @@
 package workitem
 
-import (
-	"bytes"
-	"time"
-)
+import "time"
 
 // Item is the stored row of a job (section 7.1): what its lifecycle needs. What
 // was asked for lies in its Stored half, which never changes. Empty strings and
@@ -78,16 +75,12 @@ func (it *Item) Bucket() int { return min(it.Priority, 3) }
 
 // live says that somebody holds the item now.
 func (it *Item) live(now Instant) bool {
-	return it.held() && it.LeaseExpiresAt > now
+	return it.Status.Held() && it.LeaseExpiresAt > now
 }
-
-// held says that the newest lease was not given back, whether or not its time has
-// run out.
-func (it *Item) held() bool { return it.Status == Leased || it.Status == Running }
 
 // expired says that the lease has run out and was not reclaimed.
 func (it *Item) expired(now Instant) bool {
-	return it.held() && it.LeaseExpiresAt <= now
+	return it.Status.Held() && it.LeaseExpiresAt <= now
 }
 
 // consent is the state of the gate.
@@ -181,7 +174,7 @@ func Less(a, b *Item, native bool) bool {
 	if a.CreatedAt != b.CreatedAt {
 		return a.CreatedAt < b.CreatedAt
 	}
-	return bytes.Compare(a.ID[:], b.ID[:]) < 0
+	return a.ID.Compare(b.ID) < 0
 }
 
 // Never is later than every instant.

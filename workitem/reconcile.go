@@ -2,6 +2,24 @@ package workitem
 
 import "context"
 
+// pendingParents counts the parents that have not succeeded. whole is false if one
+// is missing or belongs to another tenant, which must look alike.
+func pendingParents(r Reader, tenant string, parents []ID) (pending int, whole bool, err error) {
+	for _, id := range parents {
+		p, err := r.Item(id)
+		if err != nil {
+			return 0, false, err
+		}
+		if p == nil || p.Tenant != tenant {
+			return 0, false, nil
+		}
+		if p.Status != Succeeded {
+			pending++
+		}
+	}
+	return pending, true, nil
+}
+
 // repair mends the dependency state of one item (section 11.4): every parent must
 // be there, every parent's reverse index must have the item, and the count must
 // be that of the parents which have not succeeded. An item with a parent that is
@@ -10,23 +28,17 @@ func repair(tx Tx, h *happening, it *Item) (changed, fault bool, err error) {
 	if it.Status != Submitted {
 		return false, false, nil
 	}
-	pending := 0
-	for _, id := range it.DependsOn {
-		p, err := tx.Item(id)
-		if err != nil {
-			return false, false, err
+	pending, whole, err := pendingParents(tx, it.Tenant, it.DependsOn)
+	if err != nil {
+		return false, false, err
+	}
+	if !whole {
+		h.counts[Faulty]++
+		if it.DepState == DepFaulty {
+			return false, true, nil
 		}
-		if p == nil || p.Tenant != it.Tenant {
-			h.counts[Faulty]++
-			if it.DepState == DepFaulty {
-				return false, true, nil
-			}
-			it.DepState = DepFaulty
-			return false, true, h.save(tx, it, Submitted, Event{})
-		}
-		if p.Status != Succeeded {
-			pending++
-		}
+		it.DepState = DepFaulty
+		return false, true, h.save(tx, it, Submitted, Event{})
 	}
 	for _, id := range it.DependsOn {
 		added, err := tx.Link(id, it.ID)
@@ -179,24 +191,17 @@ func isSound(r Reader, it *Item) (bool, error) {
 	if it.DepState != DepVerified {
 		return false, nil
 	}
-	pending := 0
+	pending, whole, err := pendingParents(r, it.Tenant, it.DependsOn)
+	if err != nil || !whole || pending == 0 || pending != it.DepCount {
+		return false, err
+	}
 	for _, id := range it.DependsOn {
-		p, err := r.Item(id)
-		if err != nil {
-			return false, err
-		}
-		if p == nil || p.Tenant != it.Tenant {
-			return false, nil
-		}
 		linked, err := r.Linked(id, it.ID)
 		if err != nil || !linked {
 			return false, err
 		}
-		if p.Status != Succeeded {
-			pending++
-		}
 	}
-	return pending > 0 && pending == it.DepCount, nil
+	return true, nil
 }
 
 // eachTenant runs fn for every tenant that has rows.

@@ -34,7 +34,7 @@ func checkClaim(f *Fence, it *Item) error {
 // newest says that the fence is the one that was handed out last, and the caller
 // the one who got it.
 func (c *Caller) newest(f *Fence, it *Item) bool {
-	return it.held() && it.LeaseOwner == f.LeaseOwner && it.LeasePrincipal == c.p.Subject &&
+	return it.Status.Held() && it.LeaseOwner == f.LeaseOwner && it.LeasePrincipal == c.p.Subject &&
 		it.LeaseEpoch == f.LeaseEpoch && it.FencingToken == f.FencingToken
 }
 
@@ -44,9 +44,9 @@ func fenced(f *Fence, it *Item, now Instant) *Error {
 	switch {
 	case it.Status.Terminal():
 		message = "the job has ended as " + it.Status.State()
-	case it.held() && (it.LeaseEpoch != f.LeaseEpoch || it.LeaseOwner != f.LeaseOwner):
+	case it.Status.Held() && (it.LeaseEpoch != f.LeaseEpoch || it.LeaseOwner != f.LeaseOwner):
 		message = fmt.Sprintf("the lease was superseded: %q holds the job with epoch %d", it.LeaseOwner, it.LeaseEpoch)
-	case it.held() && it.LeaseExpiresAt < now:
+	case it.Status.Held() && it.LeaseExpiresAt < now:
 		message = "the lease has run out"
 	case it.Status == Ready:
 		message = fmt.Sprintf("the lease has ended: the job is ready again, with epoch %d", it.LeaseEpoch)

@@ -73,7 +73,7 @@ func (a *Authority) submission(req *Request, trace string) (*submission, error) 
 	}
 	s := &submission{
 		req: req,
-		id:  NewID(req.TenantID, req.IdempotencyKey),
+		id:  req.ID(),
 		stored: Stored{
 			Metadata:       metadata,
 			Digest:         req.Digest,
@@ -110,18 +110,12 @@ func (c *Caller) admit(tx Tx, h *happening, s *submission, attempts int, backoff
 		return samePruned(h, stone, s)
 	}
 
-	pending := 0
-	for _, parent := range s.req.Parents {
-		p, err := tx.Item(parent)
-		if err != nil {
-			return nil, err
-		}
-		if p == nil || p.Tenant != s.req.TenantID {
-			return nil, &Error{Code: DependencyUnavailable, Field: "dependencies", Message: "names a job that is not there"}
-		}
-		if p.Status != Succeeded {
-			pending++
-		}
+	pending, whole, err := pendingParents(tx, s.req.TenantID, s.req.Parents)
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		return nil, &Error{Code: DependencyUnavailable, Field: "dependencies", Message: "names a job that is not there"}
 	}
 
 	now := tx.Now()

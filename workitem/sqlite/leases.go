@@ -45,7 +45,7 @@ func newLeases(held map[workitem.ID]*lease) *leases {
 
 // put takes the present state of an item over.
 func (l *leases) put(it *workitem.Item) {
-	held := it.Status == workitem.Leased || it.Status == workitem.Running
+	held := it.Status.Held()
 	old := l.held[it.ID]
 	if old != nil && held && !old.over {
 		old.take(it)

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -53,7 +52,7 @@ func (r *reader) List(q *workitem.Query, after workitem.Place, limit int) ([]*wo
 		case a.CreatedAt > b.CreatedAt:
 			return 1
 		default:
-			return bytes.Compare(a.ID[:], b.ID[:])
+			return a.ID.Compare(b.ID)
 		}
 	})
 	return all[:min(limit, len(all))], nil

@@ -222,13 +222,14 @@ func connect(path string, write bool) (*sqlite.Conn, error) {
 	}
 	// The cache is small on purpose: when pages were split, the end of a
 	// transaction walks all of it.
-	settings := "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;" +
-		"PRAGMA trusted_schema = OFF; PRAGMA cache_size = -8192;"
-	if !write {
-		settings += "PRAGMA query_only = ON;"
+	settings := []string{
+		"synchronous = NORMAL", "wal_autocheckpoint = 0", "temp_store = MEMORY", "trusted_schema = OFF", "cache_size = -8192",
 	}
-	for _, q := range splitStatements(settings) {
-		if err := sqlitex.ExecuteTransient(c, q, nil); err != nil {
+	if !write {
+		settings = append(settings, "query_only = ON")
+	}
+	for _, setting := range settings {
+		if err := sqlitex.ExecuteTransient(c, "PRAGMA "+setting, nil); err != nil {
 			if sqlite.ErrCode(err) == sqlite.ResultNotADB {
 				err = ErrForeign
 			}
@@ -237,18 +238,6 @@ func connect(path string, write bool) (*sqlite.Conn, error) {
 	}
 	c.SetBusyTimeout(busyTimeout)
 	return c, nil
-}
-
-func splitStatements(script string) []string {
-	var list []string
-	start := 0
-	for i := range len(script) {
-		if script[i] == ';' {
-			list = append(list, script[start:i])
-			start = i + 1
-		}
-	}
-	return list
 }
 
 // Health is nil, or why the store can't be written: for good after a failed sync,

@@ -1,0 +1,36 @@
+package hemera
+
+// lanes is how many states are permuted together at most. They share each inversion.
+const lanes = 64
+
+// permuteAll permutes independent states, of which there are at most lanes.
+func permuteAll(states []state) {
+	if len(states) == 1 {
+		states[0].permute()
+		return
+	}
+	var xs [lanes]uint64
+	for i := range states {
+		s := &states[i]
+		s.opening()
+		xs[i] = s[0]
+	}
+	for r := range partialRounds {
+		invertAll(xs[:len(states)])
+		next := uint64(0)
+		if r+1 < partialRounds {
+			next = partialConstants[r+1]
+		}
+		for i := range states {
+			s := &states[i]
+			y := xs[i]
+			sum := addLoose(s.sumOfRest(), y)
+			xs[i] = add(mulAdd(diagonal[0], y, sum), next)
+			s.internal(sum)
+		}
+	}
+	for i := range states {
+		states[i][0] = xs[i]
+		states[i].closing()
+	}
+}

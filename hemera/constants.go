@@ -1,0 +1,73 @@
+package hemera
+
+// The constants of the permutation. They are what the same permutation gives from
+// constants that are all zero; a test derives them.
+
+// fullConstants are added to the elements before the S-boxes of the full rounds.
+var fullConstants = [fullRounds][width]uint64{
+	{
+		0x7e6ef67c13bc8100, 0x3a658ee0b11555f9, 0x42f4f5d6be505b01, 0x8d6e969951fea22c,
+		0x533e1eed0f2b887c, 0x8236cf939b5e8007, 0xba227d8421244c78, 0x9fc47472dad402ef,
+		0x5f7692b95c7f43e3, 0x3ec473e1cb681e91, 0x0ac11840549af522, 0x668b69075828d9a5,
+		0xb48f65809d7f3e78, 0xaa794a8bee357e66, 0x4a4e37eb0c2ac779, 0x96fc3fb244ae1d65,
+	},
+	{
+		0x84c368f3b5bf2820, 0x1ec6fb5ff3838032, 0xf8c1924d601a8277, 0xca4a2e589afa0c90,
+		0xb058b152205f27f2, 0xc6fcb05fd64ebb21, 0xa91e996752bd83bd, 0x8ef890328274dfb1,
+		0xb5572f24758746a9, 0xadaf7ed9a874ebc7, 0xa62d94b4525509f9, 0xd93e37690c33bf4a,
+		0x0917331b64b3918e, 0x0bf16036de74c275, 0xeac11f9ebce138f3, 0x926142bb5115a911,
+	},
+	{
+		0x9eb1ddeea0afb953, 0xb564890ef6e7b4a7, 0x1106802d2381272e, 0x3af6b13cdecfecc6,
+		0x3bfb3bff6399fe08, 0x0fbd22233c7ff193, 0x194a2c302a7f00f3, 0x7a8cd8fc20313b40,
+		0x320dd200d8a2eafc, 0x3c9a2a86d3d0a5c1, 0x268d9cd6b9560870, 0xd6b2c1f33c2cbb34,
+		0x7dfbc7540ccbc91b, 0x4cac7772d90c7ef2, 0xdb97d8d76267e95f, 0xf136ce6f5c9eb4f1,
+	},
+	{
+		0x586939d9ff191630, 0xec15d6f6f81ddbc7, 0xfb46c39a99996794, 0x1d1816fca3fab313,
+		0xf2637820a088a973, 0x06a3ba683853a85d, 0xec58257363d650c5, 0xb4a91673ceea6086,
+		0xc81ae7203fc95ae8, 0x1535032d312a687d, 0x3e2c5cfc841198a9, 0x178fb3cf99036931,
+		0xa3e8de69ac768dec, 0x694a88260a6cc7e0, 0xc378535dc3854078, 0x4dc2b86d6692275a,
+	},
+	{
+		0x96ad08cf20193273, 0x9df124af5a374198, 0x833149bfdfa8ae60, 0x31efda6cd1484543,
+		0x43b2f0842fb3714b, 0xc6bb86ad84a77f5f, 0x8964541cf450e588, 0x0da1b6f6d6f14a4f,
+		0xe72862b68e18bc89, 0x10b07c9857f73f34, 0x371d3f76cc583943, 0x07e97cf84627649b,
+		0xeeb50a7ce2df1cc4, 0x108fdd4a57e033d6, 0x16f5c821a31e9966, 0xbb9b313537b0021c,
+	},
+	{
+		0xbb81ffeedf6f39f6, 0xe11dc86e2c3365c5, 0xf65fd37ad0655bc7, 0xc8adc96da4303235,
+		0x1bb5027f5bfb68c7, 0xa3bca3f991212021, 0x96d31c8a1d86b96c, 0x7c1f524227785407,
+		0x2584a6a2b787f69d, 0x93bf086014c4c74d, 0x3e0309a55d227679, 0x1e1c4fd4ccff2ac1,
+		0xdbdc46c77e67cc00, 0x467e7d5c023307d8, 0x5bf3a4515eff73ea, 0x8548d228db4ec3e6,
+	},
+	{
+		0xcda9c4225deefd6d, 0x712f330a1d4fc861, 0x1ff0e8601f0cbe90, 0x0c9845fcf92311e5,
+		0x96f85d86b463e860, 0x0ceae6a1deabf2ef, 0x2856b08b1f2c8e0a, 0x685950b529313c61,
+		0x72a4683f75aa8802, 0xe57d4c658e303bfc, 0x179d9f1a754f3d65, 0xcfd34ebbfd42c1b0,
+		0xfb6de754bfd4c7a1, 0xda881bf5001e67b8, 0xeab494b9fdf4b534, 0xe87c44892f095416,
+	},
+	{
+		0x1041d0742a1dccd9, 0x24f2df654ba37b8f, 0x04f709bf31859e5a, 0xed4b80adb75c302f,
+		0x243f18917da5518d, 0xa4f930b5ff8903ab, 0x3c06f401a282c4bb, 0xb95cec7bcb8856e5,
+		0x84edf516b7a2e9dc, 0xc03481fae955433b, 0xf920e0da5ce7a937, 0x7d644c20f1d4fe21,
+		0x8976239ecfe2c7bb, 0xf2c131ffaabdfc57, 0x1b8fd118ffc54833, 0x29415a61860444ae,
+	},
+}
+
+// partialConstants are added to element 0 before the inversions of the partial rounds.
+var partialConstants = [partialRounds]uint64{
+	0x9fb420b604d1ef1a, 0xb2d5dd13c01373dd, 0xb2663b57811e63cb, 0xec85a5ada6bb2282,
+	0x735d50e8146501cb, 0x76b2de8fcd95d272, 0x41344aaeb2fba5aa, 0xb8a921f2067ff00a,
+	0x30a71752fc82b72c, 0x2a63762da4f8c5c0, 0x7132145659e4f118, 0xd2a7af982176fd4f,
+	0x546b454c381ad7c9, 0x269f493c6d3a89f2, 0x99b0db1d67fccbb5, 0xd235adb74b698d72,
+}
+
+// diagonal is what the internal layer multiplies the elements by, before it adds their
+// sum to each.
+var diagonal = [width]uint64{
+	0xde9b91a467d6afc0, 0xc5f16b9c76a9be17, 0x0ab0fef2d540ac55, 0x3001d27009d05773,
+	0xed23b1f906d3d9eb, 0x5ce73743cba97054, 0x1c3bab944af4ba24, 0x2faa105854dbafae,
+	0x53ffb3ae6d421a10, 0xbcda9df8884ba396, 0xfc1273e4a31807bb, 0xc77952573d5142c0,
+	0x56683339a819b85e, 0x328fcbd8f0ddc8eb, 0xb5101e303fce9cb7, 0x774487b8c40089bb,
+}

@@ -52,10 +52,3 @@ func mulAdd(a, b, c uint64) uint64 {
 	lo, carry := bits.Add64(lo, c, 0)
 	return reduce(hi+carry, lo)
 }
-
-// pow7 returns x^7.
-func pow7(x uint64) uint64 {
-	x2 := mul(x, x)
-	x3, x4 := mul(x2, x), mul(x2, x2)
-	return mul(x3, x4)
-}

@@ -399,6 +399,13 @@ func TestJSONContract(t *testing.T) {
 	workflow(t, repo, run)
 	run("writ.diffstat.v1", 0, "patchset", "diffstat")
 	run("writ.status.v1", 0, "status")
+	sums := filepath.Join(t.TempDir(), "sums")
+	line := strings.Repeat("0", 64) + "  cli-json.md\n"
+	if err := os.WriteFile(sums, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("writ.hash.v1", 0, "hash", "cli-json.md")
+	run("writ.hash-check.v1", 1, "hash", "--check", sums)
 
 	lock := filepath.Join(repo.Dir, ".git", "refs", "heads", "main.lock")
 	if err := os.WriteFile(lock, nil, 0o600); err != nil {

@@ -9,11 +9,11 @@ func permuteAll(states []state) {
 		states[0].permute()
 		return
 	}
-	var xs [lanes]uint64
+	var xs, rest [lanes]uint64 // element 0 of each state, and the sum of the others
 	for i := range states {
 		s := &states[i]
 		s.opening()
-		xs[i] = s[0]
+		xs[i], rest[i] = s[0], s.sumOfRest()
 	}
 	for r := range partialRounds {
 		invertAll(xs[:len(states)])
@@ -24,9 +24,9 @@ func permuteAll(states []state) {
 		for i := range states {
 			s := &states[i]
 			y := xs[i]
-			sum := addLoose(s.sumOfRest(), y)
+			sum := addLoose(rest[i], y)
 			xs[i] = add(mulAdd(diagonal[0], y, sum), next)
-			s.internal(sum)
+			rest[i] = s.internal(sum)
 		}
 	}
 	for i := range states {

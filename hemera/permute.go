@@ -90,25 +90,78 @@ func (s *state) substitute() {
 
 // sumOfRest returns the sum of all elements but the first.
 func (s *state) sumOfRest() uint64 {
-	var low, high uint64
+	var sum, over, carry uint64
 	for _, x := range s[1:] {
-		low += x & epsilon
-		high += x >> 32
+		sum, carry = bits.Add64(sum, x, 0)
+		over += carry
 	}
-	return join(low, high)
+	return reduce(over, sum)
 }
 
 // internal replaces all elements but the first by d·s + sum, and returns the sum of
-// the new ones.
+// the new ones. It is a loop, unrolled.
 func (s *state) internal(sum uint64) uint64 {
-	var low, high uint64
-	for i := 1; i < width; i++ {
-		x := mulAdd(diagonal[i], s[i], sum)
-		s[i] = x
-		low += x & epsilon
-		high += x >> 32
-	}
-	return join(low, high)
+	var over, carry uint64
+	x1 := mulAdd(diagonal[1], s[1], sum)
+	s[1] = x1
+	rest := x1
+	x2 := mulAdd(diagonal[2], s[2], sum)
+	s[2] = x2
+	rest, carry = bits.Add64(rest, x2, 0)
+	over += carry
+	x3 := mulAdd(diagonal[3], s[3], sum)
+	s[3] = x3
+	rest, carry = bits.Add64(rest, x3, 0)
+	over += carry
+	x4 := mulAdd(diagonal[4], s[4], sum)
+	s[4] = x4
+	rest, carry = bits.Add64(rest, x4, 0)
+	over += carry
+	x5 := mulAdd(diagonal[5], s[5], sum)
+	s[5] = x5
+	rest, carry = bits.Add64(rest, x5, 0)
+	over += carry
+	x6 := mulAdd(diagonal[6], s[6], sum)
+	s[6] = x6
+	rest, carry = bits.Add64(rest, x6, 0)
+	over += carry
+	x7 := mulAdd(diagonal[7], s[7], sum)
+	s[7] = x7
+	rest, carry = bits.Add64(rest, x7, 0)
+	over += carry
+	x8 := mulAdd(diagonal[8], s[8], sum)
+	s[8] = x8
+	rest, carry = bits.Add64(rest, x8, 0)
+	over += carry
+	x9 := mulAdd(diagonal[9], s[9], sum)
+	s[9] = x9
+	rest, carry = bits.Add64(rest, x9, 0)
+	over += carry
+	x10 := mulAdd(diagonal[10], s[10], sum)
+	s[10] = x10
+	rest, carry = bits.Add64(rest, x10, 0)
+	over += carry
+	x11 := mulAdd(diagonal[11], s[11], sum)
+	s[11] = x11
+	rest, carry = bits.Add64(rest, x11, 0)
+	over += carry
+	x12 := mulAdd(diagonal[12], s[12], sum)
+	s[12] = x12
+	rest, carry = bits.Add64(rest, x12, 0)
+	over += carry
+	x13 := mulAdd(diagonal[13], s[13], sum)
+	s[13] = x13
+	rest, carry = bits.Add64(rest, x13, 0)
+	over += carry
+	x14 := mulAdd(diagonal[14], s[14], sum)
+	s[14] = x14
+	rest, carry = bits.Add64(rest, x14, 0)
+	over += carry
+	x15 := mulAdd(diagonal[15], s[15], sum)
+	s[15] = x15
+	rest, carry = bits.Add64(rest, x15, 0)
+	over += carry
+	return reduce(over, rest)
 }
 
 // join returns low + high·2^32. Both must be below 2^38.

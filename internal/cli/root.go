@@ -145,8 +145,7 @@ func (a *app) root() *cobra.Command {
 		a.policy(), a.task(), a.change(), a.patchset(), a.plan(), a.land(),
 		a.log(), a.show(), a.status(), a.doctor(), a.queue(),
 		a.job(), a.worker(), a.serve(), a.token(), a.repository(), a.db(),
-		a.rune(),
-		a.nouns(), a.nox(),
+		a.hash(), a.nouns(), a.nox(), a.rune(),
 	)
 	wrapArgs(root)
 	return root

@@ -1,0 +1,68 @@
+package cell
+
+import (
+	"context"
+
+	"github.com/writ-authority/writ/nox"
+)
+
+// Executor performs acts. It is asked once for each attempt, after the attempt was
+// recorded, and never again for the same one.
+type Executor interface {
+	// Do performs an act. The error of a Result that is OutcomeUnknown says why it is
+	// not known what became of the act; with any other it must be nil.
+	Do(ctx context.Context, r Request) (Result, error)
+}
+
+// Finder is an Executor that can prove what became of an attempt that was recorded by
+// an earlier process and has no outcome. It must not perform the act.
+type Finder interface {
+	// Find returns OutcomeUnknown unless there is a proof.
+	Find(ctx context.Context, r Request) (Result, error)
+}
+
+// Request is an act whose attempt is recorded.
+type Request struct {
+	Cell, Operation Particle
+	// Attempt is different for every act that was ever attempted. It is the key by
+	// which others can recognise a repeated effect.
+	Attempt   Particle
+	Tag       uint64 // as in rune.TagHost
+	Arguments nox.Noun
+}
+
+// Outcome is what an Executor knows about an attempt.
+type Outcome uint8
+
+// The outcomes of attempts.
+const (
+	// OutcomeUnknown leaves the attempt to a person, or to a Finder.
+	OutcomeUnknown Outcome = iota
+	// OutcomeSucceeded is an act that was performed.
+	OutcomeSucceeded
+	// OutcomeFailed is an act that certainly had no effect, or one whose effect is
+	// known to be a failure.
+	OutcomeFailed
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case OutcomeUnknown:
+		return "unknown"
+	case OutcomeSucceeded:
+		return "succeeded"
+	case OutcomeFailed:
+		return "failed"
+	}
+	return "invalid"
+}
+
+// MaxReason is the length of a Result's reason in bytes.
+const MaxReason = 4096
+
+// Result is what came of an attempt.
+type Result struct {
+	Outcome Outcome
+	Value   nox.Noun // of OutcomeSucceeded
+	Reason  string   // of OutcomeFailed, for a person; it becomes part of the cell's history
+}

@@ -1,0 +1,170 @@
+package cell
+
+import (
+	"container/list"
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/writ-authority/writ/cell/record"
+	"github.com/writ-authority/writ/rune"
+)
+
+// Options of an engine. The zero value is right for a store of local cells whose acts
+// are all denied.
+type Options struct {
+	// Ward decides acts; nil denies all of them.
+	Ward Ward
+	// Cells is how many cells are kept in memory between two calls; 0 means 1024.
+	Cells int
+}
+
+// Engine does what can be done to cells. Its methods may be called by any number of
+// goroutines; those about one cell take turns.
+type Engine struct {
+	store    Store
+	ward     Ward
+	suite    *record.Suite
+	memo     *record.Memo
+	sealing  sealing
+	programs programs
+
+	mu     sync.Mutex
+	slots  map[Particle]*slot
+	recent *list.List // of slots that nobody uses, the last used one in front
+	keep   int
+}
+
+// slot is the turn of a cell, and what is known of it from the last one.
+type slot struct {
+	cell  Particle
+	turn  sync.Mutex
+	state *state // nil if it must be read
+
+	users int
+	place *list.Element // in recent, if there are no users
+}
+
+// New returns an engine on a store that nobody else writes to.
+func New(store Store, o Options) *Engine {
+	suite := record.Local()
+	e := &Engine{
+		store: store, ward: o.Ward, suite: suite, memo: record.NewMemo(suite),
+		sealing: sealing{free: runtime.GOMAXPROCS(0)},
+		slots:   map[Particle]*slot{}, recent: list.New(), keep: o.Cells,
+	}
+	if e.ward == nil {
+		e.ward = denyAll{}
+	}
+	if e.keep <= 0 {
+		e.keep = 1024
+	}
+	return e
+}
+
+// take waits for the turn of a cell. The state of a slot is set only during a turn.
+func (e *Engine) take(cell Particle) *slot {
+	e.mu.Lock()
+	s := e.slots[cell]
+	if s == nil {
+		s = &slot{cell: cell}
+		e.slots[cell] = s
+	}
+	if s.place != nil {
+		e.recent.Remove(s.place)
+		s.place = nil
+	}
+	s.users++
+	e.mu.Unlock()
+	s.turn.Lock()
+	return s
+}
+
+// release ends a turn, and forgets the cells that were not used for longest.
+func (e *Engine) release(s *slot) {
+	known := s.state != nil
+	s.turn.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.users--; s.users > 0 {
+		return
+	}
+	if !known {
+		delete(e.slots, s.cell)
+		return
+	}
+	s.place = e.recent.PushFront(s)
+	for e.recent.Len() > e.keep {
+		last := e.recent.Back()
+		delete(e.slots, e.recent.Remove(last).(*slot).cell)
+	}
+}
+
+// on gives a function its turn on a cell that exists.
+func (e *Engine) on(ctx context.Context, cell Particle, fn func(s *slot) error) error {
+	s := e.take(cell)
+	defer e.release(s)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.state == nil {
+		state, err := e.load(ctx, cell)
+		if err != nil {
+			return err
+		}
+		s.state = state
+	}
+	return fn(s)
+}
+
+// maxPrograms is how many compiled programs are kept.
+const maxPrograms = 256
+
+// programs are compiled sources by their definition.
+type programs struct {
+	mu   sync.Mutex
+	list map[Particle]*rune.Program
+}
+
+func (p *programs) get(definition Particle) *rune.Program {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.list[definition]
+}
+
+func (p *programs) put(definition Particle, program *rune.Program) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.list == nil {
+		p.list = map[Particle]*rune.Program{}
+	}
+	for old := range p.list {
+		if len(p.list) < maxPrograms {
+			break
+		}
+		delete(p.list, old) // any one: it is compiled again if it is needed
+	}
+	p.list[definition] = program
+}
+
+// program is the compiled source of a definition.
+func (e *Engine) program(ctx context.Context, definition Particle) (*rune.Program, error) {
+	if p := e.programs.get(definition); p != nil {
+		return p, nil
+	}
+	r := record.NewReader(ctx, e.suite, e.store, record.ArtifactBudget)
+	var d record.Definition[Particle]
+	if err := r.Record(definition, &d); err != nil {
+		return nil, err
+	}
+	source, _, err := r.Artifact(d.Code)
+	if err != nil {
+		return nil, err
+	}
+	p, err := rune.Compile(source)
+	if err != nil {
+		return nil, runtimeError(err)
+	}
+	e.programs.put(definition, p)
+	return p, nil
+}

@@ -43,7 +43,6 @@ const (
 
 // The bounds of cells (section 17).
 const (
-	MaxActs   = 256
-	MaxReason = 4096 // bytes
-	Slice     = 1000 // steps that are reserved at once, at most
+	MaxActs = 256
+	Slice   = 1000 // steps that are reserved at once, at most
 )

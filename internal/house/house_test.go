@@ -23,6 +23,7 @@ const (
 var aside = []string{
 	"bindb/record/internal/recordgen",
 	"bindb/bindbtest",
+	"cell/celltest",
 	"authority/authoritytest",
 	"authority/crashtest",
 	"gitrepo/gitrepotest",

@@ -82,7 +82,7 @@ type Result struct {
 // An exit code other than 0, a signal and the time limit are results, not
 // errors. If the context ended the command, the result says how it died and the
 // error wraps ctx.Err() and context.Cause(ctx). Other errors wrap ErrStart,
-// ErrOutput or ErrUnkillable.
+// ErrOutput, ErrGuard or ErrUnkillable.
 func Run(ctx context.Context, c Command) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{ExitCode: -1, Cancelled: true}, ended(ctx)
@@ -152,8 +152,8 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	switch {
 	case killErr != nil:
 		return res, fmt.Errorf("%s: %w", cmd.Args[0], killErr)
-	case guardErr != nil:
-		return res, guardErr
+	case guardErr != nil: // that of a start, which was not the command's
+		return res, fmt.Errorf("%s: %w: %v", cmd.Args[0], ErrGuard, guardErr)
 	case res.Cancelled:
 		return res, ended(ctx)
 	case outErr != nil:

@@ -11,6 +11,10 @@ var (
 	// killed, since nobody could have told what it did.
 	ErrOutput = errors.New("can't store the output of the command")
 
+	// ErrGuard is returned when the guard of a command could not be told of it. The
+	// command was killed, but it had begun.
+	ErrGuard = errors.New("the guard of the command has failed")
+
 	// ErrUnkillable is returned when processes of the command survived SIGKILL
 	// for as long as Run was ready to wait.
 	ErrUnkillable = errors.New("processes of the command could not be ended")

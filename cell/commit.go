@@ -205,7 +205,8 @@ func (e *Engine) write(ctx context.Context, at *slot, d *draft) (Head, error) {
 		at.state = nil
 		return Head{}, fmt.Errorf("%w: the request %v has led to commit %d already", ErrConflict, request, head.Index)
 	}
-	at.state = &d.next
+	next := d.next // a copy, as the rest of the draft is large
+	at.state = &next
 	return head, nil
 }
 

@@ -114,6 +114,13 @@ func (s *Suite) Manifest(name string) (Particle, bool) {
 	return p, ok
 }
 
+// SchemaOf returns the name of the schema that a record begins with: its first member,
+// which is the reference to a manifest.
+func (s *Suite) SchemaOf(first Particle) (string, bool) {
+	name, ok := s.byRef[first]
+	return name, ok
+}
+
 // EmptyMap returns the identity of a map without entries.
 func (s *Suite) EmptyMap() Particle { return s.empty }
 

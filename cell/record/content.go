@@ -50,7 +50,7 @@ type Item struct {
 // Check makes sure that the bytes are what the particle names. The error wraps
 // ErrCorrupt, or ErrLimit for a blob that is too long.
 func (it Item) Check() error {
-	if err := it.checkShape(); err != nil {
+	if err := it.Shape(); err != nil {
 		return err
 	}
 	var err error
@@ -64,9 +64,7 @@ func (it Item) Check() error {
 
 // Shape makes sure that the length is that of the kind. The errors are those of
 // Check.
-func (it Item) Shape() error { return it.checkShape() }
-
-func (it Item) checkShape() error {
+func (it Item) Shape() error {
 	want := -1
 	switch it.Kind {
 	case KindAtom:
@@ -114,7 +112,7 @@ func CheckAll(items []Item) error {
 		atomNames, pairIDs []Particle
 	)
 	for i, it := range items {
-		if err := it.checkShape(); err != nil {
+		if err := it.Shape(); err != nil {
 			return err
 		}
 		switch it.Kind {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -49,7 +48,11 @@ func (r *Reader) content(p Particle) (Kind, []byte, error) {
 		return 0, nil, fmt.Errorf("%w: more nodes to read than expected", ErrLimit)
 	}
 	r.left--
-	return r.source.Content(r.ctx, p)
+	kind, b, err := r.source.Content(r.ctx, p)
+	if err != nil {
+		return 0, nil, err
+	}
+	return kind, b, Item{p, kind, b}.Shape()
 }
 
 func (r *Reader) pair(p Particle) (left, right Particle, err error) {
@@ -57,11 +60,15 @@ func (r *Reader) pair(p Particle) (left, right Particle, err error) {
 	if err != nil {
 		return left, right, err
 	}
-	if kind != KindPair || len(b) != hemera.PairSize {
-		return left, right, fmt.Errorf("%w: %v is a %v where a pair is expected", ErrInvalid, p, kind)
+	if kind != KindPair {
+		return left, right, wrongKind(p, kind, "a pair")
 	}
 	left, right = Item{Bytes: b}.Pair()
 	return left, right, nil
+}
+
+func wrongKind(p Particle, kind Kind, want string) error {
+	return fmt.Errorf("%w: %v is of kind %v, expected %s", ErrInvalid, p, kind, want)
 }
 
 func (r *Reader) atom(p Particle) (uint64, error) {
@@ -69,8 +76,8 @@ func (r *Reader) atom(p Particle) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if kind != KindAtom || len(b) != hemera.AtomSize {
-		return 0, fmt.Errorf("%w: %v is a %v where an atom is expected", ErrInvalid, p, kind)
+	if kind != KindAtom {
+		return 0, wrongKind(p, kind, "an atom")
 	}
 	return le64(b), nil
 }
@@ -364,15 +371,18 @@ func (r *Reader) trigger(p Particle) (t Trigger[Particle], err error) {
 	if p == r.suite.variants[triggers][0].record {
 		return t, nil
 	}
-	result := triggerResult{}
-	err = r.Record(p, &result)
-	if errors.Is(err, ErrInvalid) {
-		if kind, _, e := r.source.Content(r.ctx, p); e == nil && kind != KindPair {
-			err = fmt.Errorf("%w: %v is none of the variants of cell/trigger", ErrSchema, p)
-		}
+	kind, _, err := r.content(p)
+	if err != nil {
+		return t, err
 	}
-	t.Operation = Some(result.operation)
-	return t, err
+	if kind != KindPair {
+		return t, fmt.Errorf("%w: %v is none of the variants of cell/%s", ErrSchema, p, triggers.name)
+	}
+	var result triggerResult
+	if err := r.Record(p, &result); err != nil {
+		return t, err
+	}
+	return Trigger[Particle]{Operation: Some(result.operation)}, nil
 }
 
 // triggerResult is the record of the only variant with a field.
@@ -417,7 +427,7 @@ func (r *Reader) Blob(p Particle) ([]byte, error) {
 		return nil, err
 	}
 	if kind != KindBlob {
-		return nil, fmt.Errorf("%w: %v is a %v where a blob is expected", ErrInvalid, p, kind)
+		return nil, wrongKind(p, kind, "a blob")
 	}
 	return b, nil
 }

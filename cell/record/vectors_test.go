@@ -260,20 +260,23 @@ func TestRecords(t *testing.T) {
 }
 
 // rebuilt turns a record that was read into one to be built.
-func rebuilt(b *Builder, r Record[Particle]) Record[Node] {
+func rebuilt(b *Builder, r Record[Particle]) Record[Node] { return rebuiltWith(b.Known, r) }
+
+// rebuiltWith is rebuilt with a choice of nodes.
+func rebuiltWith(node func(Particle) Node, r Record[Particle]) Record[Node] {
 	for i, known := range records[Particle]() {
 		if known.Schema() == r.Schema() {
 			into := records[Node]()[i]
-			convert(b, reflect.ValueOf(into).Elem(), reflect.ValueOf(r).Elem())
+			convert(node, reflect.ValueOf(into).Elem(), reflect.ValueOf(r).Elem())
 			return into
 		}
 	}
 	panic(r.Schema())
 }
 
-func convert(b *Builder, into, from reflect.Value) {
+func convert(node func(Particle) Node, into, from reflect.Value) {
 	if p, ok := from.Interface().(Particle); ok && into.Kind() == reflect.Int32 {
-		into.SetInt(int64(b.Known(p)))
+		into.SetInt(int64(node(p)))
 		return
 	}
 	switch from.Kind() {
@@ -282,12 +285,12 @@ func convert(b *Builder, into, from reflect.Value) {
 			if o, ok := from.Interface().(Optional[Particle]); ok && !o.Present {
 				continue
 			}
-			convert(b, into.Field(i), from.Field(i))
+			convert(node, into.Field(i), from.Field(i))
 		}
 	case reflect.Slice:
 		into.Set(reflect.MakeSlice(into.Type(), from.Len(), from.Len()))
 		for i := range from.Len() {
-			convert(b, into.Index(i), from.Index(i))
+			convert(node, into.Index(i), from.Index(i))
 		}
 	default:
 		into.Set(from)

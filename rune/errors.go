@@ -90,7 +90,7 @@ func (t *text) excerpt(s Span) string {
 		return ' '
 	}, lead)
 	line = strings.Map(func(c int32) int32 {
-		if c != '\t' && (c < ' ' || c >= 0x7f && c < 0xa0 || c == 0x2028 || c == 0x2029 || c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069) {
+		if c != '\t' && (c < ' ' || c >= 0x7f && c < 0xa0 || c == 0xfeff || c == 0x2028 || c == 0x2029 || c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069) {
 			return utf8.RuneError
 		}
 		return c

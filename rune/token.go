@@ -198,6 +198,8 @@ func (k *token) read(t *text, i int) error {
 		hint = "; did you mean " + string(r) + string(r) + "?"
 	case '\'':
 		hint = `; a string stands between "`
+	case '\ufeff':
+		hint = ", a byte order mark; save the text as UTF-8 without it"
 	}
 	return t.refuse(i, i+n, "unexpected character %s%s", strconv.QuoteRune(r), hint)
 }

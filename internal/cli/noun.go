@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,8 +52,8 @@ func (a *app) printNoun(n nox.Noun, people func()) error {
 const maxNounInput = 4 << 20
 
 // readNounInput reads standard input.
-func (a *app) readNounInput() ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(a.in, maxNounInput+1))
+func (a *app) readNounInput(ctx context.Context) ([]byte, error) {
+	b, err := a.readInput(ctx, "-", maxNounInput+1)
 	if err == nil && len(b) > maxNounInput {
 		err = &usageError{fmt.Errorf("standard input has more than %d bytes, which no noun needs", maxNounInput)}
 	}
@@ -61,9 +61,9 @@ func (a *app) readNounInput() ([]byte, error) {
 }
 
 // readNoun reads the noun of an argument, or of standard input.
-func (a *app) readNoun(text string) (nox.Noun, error) {
+func (a *app) readNoun(ctx context.Context, text string) (nox.Noun, error) {
 	if text == "-" {
-		b, err := a.readNounInput()
+		b, err := a.readNounInput(ctx)
 		if err != nil {
 			return nox.Noun{}, err
 		}
@@ -80,8 +80,8 @@ func (a *app) nounID() *cobra.Command {
 			"have one.",
 		Example: "  writ noun id '[1 2]'",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			n, err := a.readNoun(args[0])
+		RunE: func(c *cobra.Command, args []string) error {
+			n, err := a.readNoun(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -100,8 +100,8 @@ func (a *app) nounPrint() *cobra.Command {
 		Short:   "Print a noun with brackets around every pair",
 		Example: "  writ noun print '[1 2 [3 4]]'",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			n, err := a.readNoun(args[0])
+		RunE: func(c *cobra.Command, args []string) error {
+			n, err := a.readNoun(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -119,11 +119,11 @@ func (a *app) nounEncode() *cobra.Command {
 			"at most 65,536 nodes and is at most 128 levels deep.",
 		Example: "  writ noun encode '[1 2]'\n  writ noun encode --raw '[1 2]' > noun.bin",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if raw && a.json {
 				return &usageError{errors.New("--raw and --json cannot be used together")}
 			}
-			n, err := a.readNoun(args[0])
+			n, err := a.readNoun(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -153,14 +153,14 @@ func (a *app) nounDecode() *cobra.Command {
 			"prints its noun.",
 		Example: "  writ noun decode 000700000000000000\n  writ noun decode --raw - < noun.bin",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if raw && args[0] != "-" {
 				return &usageError{errors.New("--raw reads standard input; put - in place of the artifact")}
 			}
 			b := []byte(args[0])
 			if args[0] == "-" {
 				var err error
-				if b, err = a.readNounInput(); err != nil {
+				if b, err = a.readNounInput(c.Context()); err != nil {
 					return err
 				}
 			}

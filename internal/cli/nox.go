@@ -42,11 +42,11 @@ func (a *app) noxRun() *cobra.Command {
 			if formula == "-" && object == "-" {
 				return &usageError{errors.New("the formula and the object cannot both come from standard input")}
 			}
-			f, err := a.readNoun(formula)
+			f, err := a.readNoun(c.Context(), formula)
 			if err != nil {
 				return fmt.Errorf("--formula: %w", err)
 			}
-			n, err := a.readNoun(object)
+			n, err := a.readNoun(c.Context(), object)
 			if err != nil {
 				return fmt.Errorf("--object: %w", err)
 			}

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,20 +25,6 @@ func (a *app) rune() *cobra.Command {
 		"data directory and change nothing but the files that fmt --write is given. FILE may be - for standard\n" +
 		"input."
 	return c
-}
-
-// readSource reads a file, or standard input for -, as far as a source may go.
-func (a *app) readSource(path string) ([]byte, error) {
-	in := a.in
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	return io.ReadAll(io.LimitReader(in, rune.MaxSource+1))
 }
 
 // located puts the file before the place of an error, and the line of the source
@@ -66,8 +52,8 @@ type locatedError struct {
 func (e *locatedError) Error() string { return e.message }
 func (e *locatedError) Unwrap() error { return e.err }
 
-func (a *app) compile(path string) (*rune.Program, error) {
-	source, err := a.readSource(path)
+func (a *app) compile(ctx context.Context, path string) (*rune.Program, error) {
+	source, err := a.readInput(ctx, path, rune.MaxSource+1)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +86,8 @@ func (a *app) runeCheck() *cobra.Command {
 		Long: "Check compiles a source and starts it once with state and event 0, as the creation of a cell does. It\n" +
 			"evaluates nothing.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := a.compile(args[0])
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := a.compile(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -124,12 +110,12 @@ func (a *app) runeFormat() *cobra.Command {
 		Long: "Fmt prints the source in the one layout, or changes the file with --write. What it writes compiles to\n" +
 			"the same formula. With --check it prints nothing, and ends with 1 if the layout is another one.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			path := args[0]
 			if write && (check || path == "-") {
 				return &usageError{errors.New("--write changes a file: it goes neither with --check nor with standard input")}
 			}
-			source, err := a.readSource(path)
+			source, err := a.readInput(c.Context(), path, rune.MaxSource+1)
 			if err != nil {
 				return err
 			}
@@ -207,23 +193,31 @@ type runeLowerDoc struct {
 	Depth   uint64 `json:"depth"`
 }
 
+// formulaLimits have room for every formula: the one string that fills a source is the
+// deepest, and an event may have as many nodes as a noun can.
+var formulaLimits = nox.Limits{Nodes: 4 * machine.MaxNodes, Depth: 2 * rune.MaxSource}
+
 func (a *app) runeLower() *cobra.Command {
 	var event string
 	c := &cobra.Command{
 		Use:   "lower FILE",
 		Short: "Print the formula of a program for an event",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			e, err := nounFlag("event", event)
 			if err != nil {
 				return err
 			}
-			p, err := a.compile(args[0])
+			p, err := a.compile(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			f := p.Formula(e)
-			doc := runeLowerDoc{"writ.rune-lower.v1", args[0], e.String(), f.String(), f.Size(), f.Depth()}
+			text, err := formulaLimits.Format(f)
+			if err != nil {
+				return err
+			}
+			doc := runeLowerDoc{"writ.rune-lower.v1", args[0], e.String(), text, f.Size(), f.Depth()}
 			return a.print(doc, func() { fmt.Fprintln(a.out, doc.Formula) })
 		},
 	}
@@ -249,6 +243,7 @@ type runeRunDoc struct {
 	Steps      uint64       `json:"steps"`
 	Slices     int          `json:"slices"`
 	Acts       []runeActDoc `json:"acts"`
+	Unasked    int          `json:"unasked_replies,omitempty"`
 	Checkpoint string       `json:"checkpoint,omitempty"`
 }
 
@@ -265,7 +260,7 @@ func (a *app) runeRun() *cobra.Command {
 			"without variables: 7, [1 2], \"text\".",
 		Example: "  writ rune run counter.rune --state 3 --event 4",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if slice == 0 {
 				return &usageError{errors.New("--slice: a slice has at least one step")}
 			}
@@ -292,7 +287,7 @@ func (a *app) runeRun() *cobra.Command {
 				}
 				answers = append(answers, n)
 			}
-			p, err := a.compile(args[0])
+			p, err := a.compile(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -334,6 +329,7 @@ func (d *runeRunDoc) run(m *machine.Machine, slice uint64, replies []nox.Noun) e
 		d.Status = r.Status.String()
 		if r.Status == machine.Done {
 			d.Value = r.Value.String()
+			d.Unasked = len(replies)
 			return nil
 		}
 		checkpoint, err := m.Checkpoint()
@@ -365,6 +361,9 @@ func (a *app) showRun(d *runeRunDoc) {
 			answer = "answered with " + act.Reply
 		}
 		fmt.Fprintf(a.err, "%s(%s) after %d steps: %s\n", act.Act, act.Arguments, act.Steps, answer)
+	}
+	if d.Unasked > 0 {
+		fmt.Fprintf(a.err, "the program did not ask for %s\n", plural(d.Unasked, "reply", "replies"))
 	}
 	if d.Status == machine.Done.String() {
 		fmt.Fprintln(a.out, d.Value)

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,13 +20,15 @@ import (
 	"github.com/writ-authority/writ/rune/machine"
 )
 
-const replHelp = `An expression is evaluated: its value is shown with the steps that it took.
+const replHelp = `An expression is evaluated: its value is shown with the steps that it took, and
+that of a pair with its nodes and levels, of which a state has 65536 and 128 at most.
   let NAME = EXPRESSION   gives the value a name; rebind changes it only within one entry
   :mem EXPRESSION         sets the state, ~mem; without an expression, shows it
   :lower EXPRESSION       shows the formula, and evaluates nothing
   :names                  shows all names with their values
   :help, :quit
 An entry that is not finished goes on in the next line; an empty line ends it.
+Ctrl-C gives up what is being typed, Ctrl-D ends the session.
 What an entry asks its host for is shown, and you are asked for the reply.
 `
 
@@ -37,7 +41,7 @@ func (a *app) runeREPL() *cobra.Command {
 		Long: "Repl reads expressions of Rune and shows their values, with the steps that they took. On a terminal\n" +
 			"lines can be edited and earlier ones come back with the arrow keys. Nothing is kept when it ends.\n\n" + replHelp,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			if a.json {
 				return &usageError{errors.New("--json: repl is for people; use `writ rune run --json`")}
 			}
@@ -48,7 +52,7 @@ func (a *app) runeREPL() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			console, restore, err := a.console()
+			console, restore, err := a.console(c.Context())
 			if err != nil {
 				return err
 			}
@@ -65,47 +69,112 @@ func (a *app) runeREPL() *cobra.Command {
 type console interface {
 	io.Writer
 	SetPrompt(prompt string)
+	// ReadLine gives one line, or io.EOF, or errGivenUp for Ctrl-C.
 	ReadLine() (string, error)
 }
 
+// errGivenUp is what a person means who types Ctrl-C: forget this line.
+var errGivenUp = errors.New("given up")
+
 // console gives the terminal, with line editing, or else standard input and output as
 // they are. The terminal must be restored.
-func (a *app) console() (console, func() error, error) {
-	in, ok := a.in.(*os.File)
-	if !ok || !isatty.IsTerminal(in.Fd()) || !a.style.terminal {
-		return &plainConsole{bufio.NewScanner(a.in), a.out}, func() error { return nil }, nil
+func (a *app) console(ctx context.Context) (console, func() error, error) {
+	in := &interruptible{ctx: ctx, in: a.in}
+	f, ok := a.in.(*os.File)
+	if !ok || !isatty.IsTerminal(f.Fd()) || !a.style.terminal {
+		return &plainConsole{bufio.NewReader(in), a.out}, func() error { return nil }, nil
 	}
-	before, err := term.MakeRaw(int(in.Fd()))
+	before, err := term.MakeRaw(int(f.Fd()))
 	if err != nil {
 		return nil, nil, err
 	}
+	t := newEditor(in, a.out)
+	if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+		_ = t.SetSize(width, height) // without it, long lines are only drawn badly
+	}
+	return t, func() error { return term.Restore(int(f.Fd()), before) }, nil
+}
+
+// editor is a console whose lines can be edited.
+type editor struct{ *term.Terminal }
+
+func newEditor(in io.Reader, out io.Writer) editor {
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{in, a.out}, "")
-	if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 {
-		_ = t.SetSize(width, height) // without it, long lines are only drawn badly
+	}{&keys{in: in}, out}, "")
+	t.History = history{t.History}
+	return editor{t}
+}
+
+// givenUpLine is what keys makes of a line in which Ctrl-C was typed. No entry can
+// have this text.
+const givenUpLine = "^C"
+
+func (t editor) ReadLine() (string, error) {
+	line, err := t.Terminal.ReadLine()
+	if line == givenUpLine {
+		err = errGivenUp
 	}
-	return t, func() error { return term.Restore(int(in.Fd()), before) }, nil
+	return line, err
+}
+
+// keys makes other keys of Ctrl-C, at which a [term.Terminal] would end: to the end of
+// the line, erase it, and enter [givenUpLine].
+type keys struct {
+	in      io.Reader
+	pending []byte
+	err     error // that came with the last of them
+}
+
+func (k *keys) Read(b []byte) (int, error) {
+	if len(k.pending) == 0 && k.err == nil {
+		typed := make([]byte, 256)
+		n, err := k.in.Read(typed)
+		k.pending = bytes.ReplaceAll(typed[:n], []byte("\x03"), []byte("\x05\x15"+givenUpLine+"\r"))
+		k.err = err
+	}
+	n := copy(b, k.pending)
+	k.pending = k.pending[n:]
+	if len(k.pending) > 0 {
+		return n, nil
+	}
+	return n, k.err
+}
+
+// history keeps the lines that somebody may want to have again.
+type history struct{ term.History }
+
+func (h history) Add(line string) {
+	if strings.TrimSpace(line) == "" || line == givenUpLine || h.Len() > 0 && h.At(0) == line {
+		return
+	}
+	h.History.Add(line)
 }
 
 // plainConsole is for input that is no terminal: nothing is prompted for.
 type plainConsole struct {
-	in  *bufio.Scanner
+	in  *bufio.Reader
 	out io.Writer
 }
 
 func (p *plainConsole) Write(b []byte) (int, error) { return p.out.Write(b) }
 func (p *plainConsole) SetPrompt(string)            {}
 
+// ReadLine keeps of a line one byte more than a source may have, so that a longer one
+// is refused as a source.
 func (p *plainConsole) ReadLine() (string, error) {
-	if p.in.Scan() {
-		return p.in.Text(), nil
+	var line []byte
+	for {
+		part, more, err := p.in.ReadLine()
+		if err != nil {
+			return "", err
+		}
+		line = append(line, part[:min(len(part), rune.MaxSource+1-len(line))]...)
+		if !more {
+			return string(line), nil
+		}
 	}
-	if err := p.in.Err(); err != nil {
-		return "", err
-	}
-	return "", io.EOF
 }
 
 // repl is a session.
@@ -125,11 +194,14 @@ func (r *repl) say(format string, args ...any) {
 func (r *repl) loop() error {
 	for {
 		entry, err := r.read()
-		if errors.Is(err, io.EOF) {
-			return nil
+		if errors.Is(err, errGivenUp) {
+			if entry == "" {
+				r.say("Ctrl-D or :quit ends the session")
+			}
+			continue
 		}
 		if err != nil {
-			return err
+			return ended(err)
 		}
 		command, rest, _ := strings.Cut(strings.TrimSpace(entry), " ")
 		switch command {
@@ -147,9 +219,11 @@ func (r *repl) loop() error {
 				r.say("%s", r.mem)
 				continue
 			}
-			if v, ok, err := r.evaluate(rest); err != nil {
+			v, ok, err := r.evaluate(rest)
+			if err != nil {
 				return ended(err)
-			} else if ok {
+			}
+			if ok {
 				r.mem = v
 			}
 		case ":lower":
@@ -179,16 +253,23 @@ func ended(err error) error {
 }
 
 // read takes one entry. Lines are added as long as the text is wrong only at its end.
+// Of one that was given up, the lines before that are given beside the error.
 func (r *repl) read() (string, error) {
 	r.console.SetPrompt("> ")
 	entry, err := r.console.ReadLine()
+	if errors.Is(err, errGivenUp) {
+		return "", err
+	}
 	for err == nil && !strings.HasPrefix(strings.TrimSpace(entry), ":") && r.unfinished(entry) {
 		r.console.SetPrompt(". ")
 		var more string
-		if more, err = r.console.ReadLine(); errors.Is(err, io.EOF) || strings.TrimSpace(more) == "" {
+		more, err = r.console.ReadLine()
+		if errors.Is(err, io.EOF) || err == nil && strings.TrimSpace(more) == "" {
 			return entry, nil
 		}
-		entry += "\n" + more
+		if err == nil {
+			entry += "\n" + more
+		}
 	}
 	return entry, err
 }
@@ -232,12 +313,12 @@ func (r *repl) enter(entry string) error {
 	if err != nil {
 		return r.faulted(err)
 	}
-	steps := plural(int(used), "step", "steps")
+	shown := fmt.Sprintf("%s    (%s)", value, cost(value, used))
 	if name == "" {
-		r.say("%s    (%s)", value, steps)
+		r.say("%s", shown)
 		return nil
 	}
-	r.say("%s = %s    (%s)", name, value, steps)
+	r.say("%s = %s", name, shown)
 	for i, one := range r.names {
 		if one == name {
 			r.values[i] = value
@@ -246,6 +327,15 @@ func (r *repl) enter(entry string) error {
 	}
 	r.names, r.values = append(r.names, name), append(r.values, value)
 	return nil
+}
+
+// cost says what a value has taken to make, and what a pair takes to keep.
+func cost(value nox.Noun, steps uint64) string {
+	made := plural(int(steps), "step", "steps")
+	if value.IsAtom() {
+		return made
+	}
+	return fmt.Sprintf("%s; %d nodes, %s", made, value.Size(), plural(int(value.Depth()), "level", "levels"))
 }
 
 // evaluate gives the value of an expression, or shows what is wrong with it.
@@ -272,8 +362,13 @@ func (r *repl) complain(err error) {
 	r.say("%v", err)
 }
 
-// faulted shows a fault; other errors end the session.
+// faulted shows a fault, or that the reply to an act was given up; other errors end
+// the session.
 func (r *repl) faulted(err error) error {
+	if errors.Is(err, errGivenUp) {
+		r.say("given up; nothing is changed")
+		return nil
+	}
 	var f *machine.Fault
 	if !errors.As(err, &f) {
 		return err

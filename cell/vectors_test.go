@@ -144,7 +144,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func (s *scenario) run(t *testing.T, restart bool) {
+// run runs a scenario and returns what is stored.
+func (s *scenario) run(t *testing.T, restart bool) (*celltest.Memory, map[string]record.Particle) {
 	store := celltest.NewMemory()
 	options := cell.Options{Ward: cell.LocalWard{}}
 	engine := cell.New(store, options)
@@ -182,6 +183,7 @@ func (s *scenario) run(t *testing.T, restart bool) {
 		}
 	}
 	s.compare(t, store, engine, cells)
+	return store, cells
 }
 
 func inspect(t testing.TB, e *cell.Engine, c record.Particle) cell.View {

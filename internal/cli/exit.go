@@ -10,6 +10,7 @@ import (
 	"github.com/writ-authority/writ/authority/convert"
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/cell/store"
 	"github.com/writ-authority/writ/gate"
 	"github.com/writ-authority/writ/gate/suite"
 	"github.com/writ-authority/writ/gitrepo"
@@ -120,6 +121,14 @@ var codes = []struct {
 	{sqlite.ErrForeign, exitCorrupt, "foreign"},
 	{sqlite.ErrChangedSchema, exitCorrupt, "unknown_layout"},
 	{sqlite.ErrNewerSchema, exitCorrupt, "newer_format"},
+	{store.ErrUnsuitable, exitUsage, "unsuitable_directory"},
+	{store.ErrLocked, exitUnavailable, "busy"},
+	{store.ErrUnwritable, exitUnavailable, "unwritable"},
+	{store.ErrCorrupt, exitCorrupt, "corrupt"},
+	{store.ErrCopied, exitCorrupt, "copied"},
+	{store.ErrForeign, exitCorrupt, "foreign"},
+	{store.ErrChangedSchema, exitCorrupt, "unknown_layout"},
+	{store.ErrNewerSchema, exitCorrupt, "newer_format"},
 	{authority.ErrNoAuthority, exitNotFound, "no_authority"},
 	{errNoJobs, exitNotFound, "no_jobs"},
 	{authority.ErrNoBackup, exitNotFound, "no_backup"},
@@ -182,6 +191,12 @@ func adviceOf(err error) string {
 		{sqlite.ErrCorrupt, "check the disk, then restore a backup of the data directory"},
 		{sqlite.ErrForeign, "choose another data directory with --data"},
 		{sqlite.ErrNewerSchema, "use the newer version of writ"},
+		{store.ErrLocked, "another command has the cells open and does not let them go; try again, or stop that process"},
+		{store.ErrCorrupt, "check the disk, then import the cells again or restore a backup of the data directory"},
+		{store.ErrCopied, "use the original; to copy a store, end the process that has it open, or after a crash open it once, then copy it"},
+		{store.ErrForeign, "choose another data directory with --data"},
+		{store.ErrNewerSchema, "use the newer version of writ"},
+		{store.ErrUnsuitable, "choose a real directory on a local disk with --data"},
 		{syscall.EADDRINUSE, "choose another address with --listen; port 0 takes a free one"},
 		{sqlite.ErrUnsuitable, "choose a real directory on a local disk with --data"},
 		{workitem.ErrDependencyUnavailable, "submit the parents first; their ids are what `writ job submit` prints"},

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/writ-authority/writ/cell"
+	"github.com/writ-authority/writ/cell/record"
+)
+
+// index says where content lies. New entries go to a table in memory; full tables
+// become runs, and runs of a similar size are merged, both beside the writer. The file
+// is what counts: the tables are made from the packs after the floor again.
+type index struct {
+	mu     sync.RWMutex
+	tables []*table      // the last one takes entries
+	shrunk chan struct{} // closed and replaced whenever a table has become a run
+
+	runs atomic.Pointer[[]*run]
+
+	// damaged are packs after the floor whose items nobody knows.
+	damaged []error
+}
+
+// tableSize is how many entries a full table has at least.
+const tableSize = 1 << 16
+
+// maxTables is how many tables there may be before writes wait.
+const maxTables = 4
+
+func newIndex() *index {
+	x := &index{tables: []*table{newTable()}, shrunk: make(chan struct{})}
+	x.runs.Store(&[]*run{})
+	return x
+}
+
+// add adds the items of a new pack, and says whether a table has become full.
+func (x *index) add(number int64, p *pack) (full bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	t := x.tables[len(x.tables)-1]
+	t.add(number, p)
+	if t.len() < tableSize {
+		return false
+	}
+	x.tables = append(x.tables, newTable())
+	return true
+}
+
+// oldest returns the oldest table if it is full, and how many are.
+func (x *index) oldest() (*table, int) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.tables[0], len(x.tables) - 1
+}
+
+// drop forgets the oldest table, now that a run has its entries.
+func (x *index) drop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.tables = slices.Delete(x.tables, 0, 1)
+	close(x.shrunk)
+	x.shrunk = make(chan struct{})
+}
+
+// room waits until there are not too many tables.
+func (x *index) room(ctx context.Context, stop <-chan struct{}) error {
+	for {
+		x.mu.RLock()
+		n, shrunk := len(x.tables), x.shrunk
+		x.mu.RUnlock()
+		if n <= maxTables {
+			return nil
+		}
+		select {
+		case <-shrunk:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-stop:
+			return errClosed
+		}
+	}
+}
+
+// inTables appends the places of a key, the newest tables first.
+func (x *index) inTables(places []place, k key) []place {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, t := range slices.Backward(x.tables) {
+		places = t.find(places, k)
+	}
+	return places
+}
+
+// find looks content up: its pack and its ordinal there. Nothing is verified but the
+// name. If it is not there ok is false; an error says that nobody knows.
+func (s *Store) find(c conn, p record.Particle) (at *pack, ordinal int, ok bool, err error) {
+	k := keyOf(&p)
+	var buffer [4]place
+	// Tables first: what moves to a run meanwhile is found there.
+	for _, where := range s.index.inTables(buffer[:0], k) {
+		if at, ok, err = s.named(c, where, p); ok || err != nil {
+			return at, where.ordinal(), ok, err
+		}
+	}
+	for {
+		runs := s.index.runs.Load()
+		again := false
+		for _, r := range slices.Backward(*runs) {
+			if !r.has(k) {
+				continue
+			}
+			places, err := s.inRun(c, buffer[:0], r, k)
+			if err != nil {
+				// The pages of a run that was merged may be gone already.
+				if again = s.index.runs.Load() != runs; again {
+					break
+				}
+				return nil, 0, false, err
+			}
+			for _, where := range places {
+				if at, ok, err = s.named(c, where, p); ok || err != nil {
+					return at, where.ordinal(), ok, err
+				}
+			}
+		}
+		if !again {
+			break
+		}
+	}
+	if len(s.index.damaged) > 0 {
+		return nil, 0, false, fmt.Errorf("content %v may have been there: %w", p, s.index.damaged[0])
+	}
+	return nil, 0, false, nil
+}
+
+// named makes sure that a place has the content that the index says. A key that leads
+// to other content is either that of both, and the other content is whole, or damage.
+func (s *Store) named(c conn, where place, p record.Particle) (at *pack, ok bool, err error) {
+	at, err = s.pack(c, where.pack())
+	if err != nil {
+		return nil, false, fmt.Errorf("content %v: %w", p, err)
+	}
+	if where.ordinal() >= at.items() {
+		return nil, false, fmt.Errorf("%w: content %v: pack %d has no item %d", cell.ErrCorrupt, p, where.pack(), where.ordinal())
+	}
+	if at.particle(where.ordinal()) == p {
+		return at, true, nil
+	}
+	it, err := at.item(where.ordinal())
+	if err == nil {
+		err = at.check(where.ordinal(), it)
+	}
+	if err == nil && keyOf(&it.Particle) != keyOf(&p) {
+		err = fmt.Errorf("%w: the index leads to other content", cell.ErrCorrupt)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("content %v: item %d of pack %d: %w", p, where.ordinal(), where.pack(), err)
+	}
+	return nil, false, nil
+}
+
+// inRun appends the places that a run has for a key.
+func (s *Store) inRun(c conn, places []place, r *run, k key) ([]place, error) {
+	for n := r.first(k); n == r.first(k) || r.may(n, k); n++ {
+		data, err := readPage(c, r.page(n))
+		if err != nil {
+			return nil, err
+		}
+		i := sort.Search(pageLen(data), func(i int) bool { return pageEntry(data, i).key >= k })
+		for ; i < pageLen(data); i++ {
+			e := pageEntry(data, i)
+			if e.key != k {
+				break
+			}
+			places = append(places, e.place)
+		}
+	}
+	return places, nil
+}
+
+// readPage reads and checks a page of the index.
+func readPage(c conn, number int64) ([]byte, error) {
+	var data []byte
+	err := c.query("SELECT data FROM pages WHERE page = ?", func(q *sqlite.Stmt) { q.BindInt64(1, number) },
+		func(q *sqlite.Stmt) error { data = bytes(q, 0); return nil })
+	if err != nil {
+		return nil, fmt.Errorf("page %d of the index: %w", number, err)
+	}
+	if data == nil {
+		return nil, fmt.Errorf("%w: page %d of the index, of run %d, is not there", cell.ErrCorrupt, number, number>>pageBits)
+	}
+	return data, checkPage(number, data)
+}
+
+// pack returns a pack from the cache or the file.
+func (s *Store) pack(c conn, number int64) (*pack, error) {
+	if p := s.cache.get(number); p != nil {
+		return p, nil
+	}
+	var data []byte
+	err := c.query("SELECT data FROM packs WHERE pack = ?", func(q *sqlite.Stmt) { q.BindInt64(1, number) },
+		func(q *sqlite.Stmt) error { data = bytes(q, 0); return nil })
+	if err != nil {
+		return nil, fmt.Errorf("pack %d: %w", number, err)
+	}
+	if data == nil {
+		return nil, fmt.Errorf("%w: pack %d is not there", cell.ErrCorrupt, number)
+	}
+	p, err := readPack(number, data)
+	if err != nil {
+		return nil, err
+	}
+	s.cache.put(number, p)
+	return p, nil
+}

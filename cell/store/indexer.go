@@ -1,0 +1,380 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/writ-authority/writ/cell"
+)
+
+// look asks the indexer whether there is something to do.
+func (s *Store) look() {
+	select {
+	case s.full <- struct{}{}:
+	default:
+	}
+}
+
+// indexing is the indexer: it makes runs of full tables and merges runs, in pieces
+// that the writer takes like other writes.
+func (s *Store) indexing() {
+	defer s.done.Done()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-s.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	do := func(fn func(*tx) error) error { return s.update(ctx, fn) }
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.full:
+		}
+		// What fails is tried again when there is more to do: the file or the packs
+		// have everything that is needed for it. Reads find what is damaged themselves.
+		_ = s.tidy(ctx, do)
+	}
+}
+
+// doer runs a function in a transaction and returns when it is committed.
+type doer func(func(*tx) error) error
+
+// tidy does all there is to do.
+func (s *Store) tidy(ctx context.Context, do doer) error {
+	for {
+		if t, full := s.index.oldest(); full > 0 {
+			if err := s.flush(t, do); err != nil {
+				return err
+			}
+			continue
+		}
+		merge := s.mergeable()
+		if merge == nil {
+			return nil
+		}
+		if err := s.merge(ctx, merge, do); err != nil {
+			return err
+		}
+	}
+}
+
+// flush makes a run of a full table.
+func (s *Store) flush(t *table, do doer) error {
+	list := t.sorted()
+	w := s.newRun(uint64(len(list)), do)
+	for _, e := range list {
+		if err := w.add(e); err != nil {
+			return err
+		}
+	}
+	if err := w.finish(t.last, nil); err != nil {
+		return err
+	}
+	s.index.drop()
+	return nil
+}
+
+// fanout is how many runs of a size there are before they become one.
+const fanout = 8
+
+func tier(entries uint64) int { return (bits.Len64(entries/tableSize) + 2) / 3 }
+
+// mergeable returns runs of a size if there are enough.
+func (s *Store) mergeable() []*run {
+	tiers := map[int][]*run{}
+	for _, r := range *s.index.runs.Load() {
+		n := tier(r.entries)
+		if tiers[n] = append(tiers[n], r); len(tiers[n]) == fanout {
+			return tiers[n]
+		}
+	}
+	return nil
+}
+
+// merge makes one run of several.
+func (s *Store) merge(ctx context.Context, old []*run, do doer) error {
+	total := uint64(0)
+	cursors := make([]*cursor, len(old))
+	for i, r := range old {
+		total += r.entries
+		cursors[i] = &cursor{s: s, ctx: ctx, run: r}
+		if err := cursors[i].next(); err != nil {
+			return err
+		}
+	}
+	w := s.newRun(total, do)
+	for {
+		var least *cursor
+		for _, c := range cursors {
+			if !c.ended && (least == nil || compareEntries(c.entry, least.entry) < 0) {
+				least = c
+			}
+		}
+		if least == nil {
+			break
+		}
+		if err := w.add(least.entry); err != nil {
+			return err
+		}
+		if err := least.next(); err != nil {
+			return err
+		}
+	}
+	if err := w.finish(0, old); err != nil {
+		return err
+	}
+	for _, r := range old {
+		if err := s.removePages(r.number, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cursor reads a run in order.
+type cursor struct {
+	s     *Store
+	ctx   context.Context
+	run   *run
+	data  []byte
+	page  int // the next one
+	at    int // of the next entry in data
+	entry entry
+	ended bool
+}
+
+func (c *cursor) next() error {
+	if c.data == nil || c.at == pageLen(c.data) {
+		if c.ended = c.page == len(c.run.fences); c.ended {
+			return nil
+		}
+		err := c.s.reading(c.ctx, func(r conn) (err error) {
+			c.data, err = readPage(r, c.run.page(c.page))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		c.page++
+		c.at = 0
+	}
+	c.entry = pageEntry(c.data, c.at)
+	c.at++
+	return nil
+}
+
+// runWriter writes a run, in pieces.
+type runWriter struct {
+	s    *Store
+	do   doer
+	run  *run
+	list []entry
+	last key
+	full []pageRow
+}
+
+type pageRow struct {
+	number int64
+	data   []byte
+}
+
+// pieceSize is how many pages are written or removed at once.
+const pieceSize = 64
+
+func (s *Store) newRun(entries uint64, do doer) *runWriter {
+	s.lastRun++
+	return &runWriter{s: s, do: do, run: &run{number: s.lastRun, entries: entries, filter: newFilter(entries)}, list: make([]entry, 0, pageEntries)}
+}
+
+func (w *runWriter) add(e entry) error {
+	w.list = append(w.list, e)
+	if w.run.filter != nil {
+		filterAdd(w.run.filter, e.key)
+	}
+	if len(w.list) < pageEntries {
+		return nil
+	}
+	return w.page()
+}
+
+// page ends a page.
+func (w *runWriter) page() error {
+	n := len(w.run.fences)
+	if n >= 1<<pageBits || w.run.number > maxRun {
+		return fmt.Errorf("%w: the index has no room for more", cell.ErrStore)
+	}
+	number := w.run.page(n)
+	w.run.fences = append(w.run.fences, w.list[0].key)
+	w.full = append(w.full, pageRow{number, encodePage(number, w.list)})
+	w.list = w.list[:0]
+	if len(w.full) < pieceSize {
+		return nil
+	}
+	full := w.full
+	w.full = nil
+	return w.do(func(t *tx) error { return t.writePages(full) })
+}
+
+func (t *tx) writePages(pages []pageRow) error {
+	for _, p := range pages {
+		err := t.do("INSERT INTO pages (page, data) VALUES (?, ?)", func(q *sqlite.Stmt) {
+			q.BindInt64(1, p.number)
+			q.BindBytes(2, p.data)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish makes the run count, for the tables up to a pack if that is not 0, and
+// instead of the old ones.
+func (w *runWriter) finish(floor int64, old []*run) error {
+	if len(w.list) > 0 {
+		if err := w.page(); err != nil {
+			return err
+		}
+	}
+	x := w.s.index
+	err := w.do(func(t *tx) error {
+		if err := t.writePages(w.full); err != nil {
+			return err
+		}
+		data := w.run.encode()
+		t.pages += len(data) / 4096
+		err := t.do("INSERT INTO runs (run, data) VALUES (?, ?)", func(q *sqlite.Stmt) {
+			q.BindInt64(1, w.run.number)
+			q.BindBytes(2, data)
+		})
+		for _, r := range old {
+			if err == nil {
+				err = t.do("DELETE FROM runs WHERE run = ?", func(q *sqlite.Stmt) { q.BindInt64(1, r.number) })
+			}
+		}
+		if err == nil && floor > 0 {
+			err = t.do("UPDATE meta SET value = ? WHERE name = 'floor'", func(q *sqlite.Stmt) { q.BindInt64(1, floor) })
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	list := slices.DeleteFunc(slices.Clone(*x.runs.Load()), func(r *run) bool { return slices.Contains(old, r) })
+	list = append(list, w.run)
+	x.runs.Store(&list)
+	return nil
+}
+
+// removePages removes the pages of a run that does not count.
+func (s *Store) removePages(number int64, do doer) error {
+	for more := true; more; {
+		err := do(func(t *tx) error {
+			err := t.do("DELETE FROM pages WHERE page IN (SELECT page FROM pages WHERE page >= ? AND page < ? LIMIT ?)", func(q *sqlite.Stmt) {
+				q.BindInt64(1, number<<pageBits)
+				q.BindInt64(2, (number+1)<<pageBits)
+				q.BindInt64(3, pieceSize)
+			})
+			n := t.conn.Changes()
+			t.pages += n
+			more = n == pieceSize
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load reads what is kept in memory: the last numbers, the runs, and the packs that no
+// run has. It runs before the writer.
+func (s *Store) load() error {
+	number := func(text string) (n int64, err error) {
+		err = s.conn.query(text, nil, func(q *sqlite.Stmt) error { n = q.ColumnInt64(0); return nil })
+		return n, err
+	}
+	var err error
+	if s.lastPack, err = number("SELECT max(pack) FROM packs"); err != nil {
+		return err
+	}
+	if s.lastCell, err = number("SELECT max(number) FROM cells"); err != nil {
+		return err
+	}
+	lastPage, err := number("SELECT max(page) FROM pages")
+	if err != nil {
+		return err
+	}
+	floor, err := number("SELECT value FROM meta WHERE name = 'floor'")
+	if err != nil {
+		return err
+	}
+	s.lastPack = max(s.lastPack, floor)
+	var runs []*run
+	err = s.conn.query("SELECT run, data FROM runs ORDER BY run", nil, func(q *sqlite.Stmt) error {
+		r, err := decodeRun(q.ColumnInt64(0), bytes(q, 1))
+		runs = append(runs, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.lastRun = lastPage >> pageBits
+	for _, r := range runs {
+		s.lastRun = max(s.lastRun, r.number)
+	}
+	s.index.runs.Store(&runs)
+	return s.replay(floor)
+}
+
+// direct runs a function in a transaction of its own, before there is a writer.
+func (s *Store) direct(fn func(*tx) error) error {
+	c, err := s.transact([]*update{{ctx: context.Background(), fn: fn, done: make(chan struct{})}})
+	if err != nil {
+		return err
+	}
+	s.dirty.remove(c.cells, c.number)
+	return c.updates[0].err
+}
+
+// replay reads the packs after the floor into tables. Only where nothing was indexed
+// can there be so many that runs are made of them here.
+func (s *Store) replay(floor int64) error {
+	for last := floor; last < s.lastPack; {
+		full := false
+		err := s.conn.query("SELECT pack, data FROM packs WHERE pack > ? ORDER BY pack LIMIT 1024",
+			func(q *sqlite.Stmt) { q.BindInt64(1, last) },
+			func(q *sqlite.Stmt) error {
+				number := q.ColumnInt64(0)
+				p, err := readPack(number, bytes(q, 1))
+				if err == nil {
+					err = p.sound(number)
+				}
+				last = number
+				if err != nil {
+					s.index.damaged = append(s.index.damaged, err)
+					return nil
+				}
+				full = s.index.add(number, p) || full
+				return nil
+			})
+		if err != nil {
+			return err
+		}
+		if _, n := s.index.oldest(); n >= maxTables {
+			if err := s.tidy(context.Background(), s.direct); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -626,6 +626,7 @@ func programs(dir string, run func(schema string, exit int, args ...string) map[
 	run("writ.rune-lower.v1", 0, "rune", "lower", file, "--event", "7")
 	run("writ.rune-run.v1", 0, "rune", "run", file)
 	run("writ.rune-run.v1", 0, "rune", "run", file, "--reply", "1")
+	run("writ.rune-run.v1", 0, "rune", "run", file, "--reply", "1", "--reply", "2")
 	run("writ.error.v1", 1, "rune", "run", file, "--reply", "[1 2]")
 	run("writ.error.v1", 2, "rune", "run", file, "--reply", "[1")
 	run("writ.rune-fmt.v1", 1, "rune", "fmt", file, "--check")

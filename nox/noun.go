@@ -20,10 +20,11 @@ type pair struct {
 }
 
 // The measure of a noun packs what is known of it without looking: its number of nodes
-// in the low 40 bits, its depth in the next 23, and in the highest bit whether an atom
-// not below P is in it. It lies in the handle, so building a pair reads no memory.
+// in the low 32 bits, its depth in the next 31, and in the highest bit whether an atom
+// not below P is in it. It lies in the handle, so building a pair reads no memory. A
+// noun whose depth stands still has more than 2^31 pairs, which is 100 GB.
 const (
-	sizeBits  = 40
+	sizeBits  = 32
 	depthBits = 63 - sizeBits
 
 	sizeMax  = 1<<sizeBits - 1
@@ -92,11 +93,11 @@ func (n Noun) Tail() Noun {
 }
 
 // Size returns the number of nodes: 1 for an atom, 1 and those of both sides for a
-// pair, with shared parts counted again each time. From 2^40 - 1 on it stands still.
+// pair, with shared parts counted again each time. From 2^32 - 1 on it stands still.
 func (n Noun) Size() uint64 { return n.measure() & sizeMax }
 
 // Depth returns 0 for an atom, and 1 more than the deeper side for a pair. From
-// 2^23 - 1 on it stands still.
+// 2^31 - 1 on it stands still.
 func (n Noun) Depth() uint64 { return n.measure() & depthMask >> sizeBits }
 
 // IsCanonical reports whether all atoms of n are below [P], so that n has an identity.

@@ -51,8 +51,8 @@ func TestSizeStandsStill(t *testing.T) {
 	n := nox.Atom(nox.P - 1)
 	for i := range 3000 {
 		n = nox.Pair(n, n)
-		want := uint64(1)<<40 - 1
-		if i+2 <= 40 {
+		want := uint64(1)<<32 - 1
+		if i+2 <= 32 {
 			want = uint64(1)<<(i+2) - 1
 		}
 		if n.Size() != want || n.Depth() != uint64(i+1) || !n.IsCanonical() {

@@ -118,7 +118,7 @@ func TestTextOfLargeNouns(t *testing.T) {
 	for range 200 {
 		n = nox.Pair(n, n)
 	}
-	if want := fmt.Sprintf("[noun of %d nodes]", uint64(1)<<40-1); n.String() != want {
+	if want := fmt.Sprintf("[noun of %d nodes]", uint64(1)<<32-1); n.String() != want {
 		t.Errorf("2^201 nodes are printed as %.100s; expected %s", n.String(), want)
 	}
 	if _, err := nox.Text.Format(n); !errors.Is(err, nox.ErrNodes) {

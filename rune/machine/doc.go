@@ -24,8 +24,13 @@
 // # What a run can use
 //
 // One step makes at most 3 pairs and touches at most 65,536 nodes. So a run of n steps
-// from a checkpoint of k nodes holds at most k + 3n pairs, of 48 bytes and 32 more where
-// an identity was asked for, however large the shared nouns are that it computes with;
-// what it no longer needs is freed. The stacks are at most 256 high, and the nouns on
-// them at most 65,536 nodes large and 128 levels deep. Nothing recurses over data.
+// from a state of k nodes holds at most k + 3n pairs, of 48 bytes and 32 more where an
+// identity was asked for, however large the shared nouns are that it computes with;
+// what it no longer needs is freed. All that is ever allocated on the way is at most
+// 512 bytes for a step and 256 for a node of that state. The stacks are at most 256
+// high, and the nouns on them at most 65,536 nodes large and 128 levels deep. Nothing
+// recurses over data.
+//
+// A simple step takes some 15 ns. The dearest ones compare two large nouns that share
+// nothing or hash a few new nodes, and take some 10 to 100 µs.
 package machine

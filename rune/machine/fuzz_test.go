@@ -10,9 +10,21 @@ import (
 	"testing"
 
 	"github.com/writ-authority/writ/nox"
-	"github.com/writ-authority/writ/rune"
 	"github.com/writ-authority/writ/rune/machine"
 )
+
+// unshared is the same noun with nothing in it shared.
+func unshared(t testing.TB, n nox.Noun) nox.Noun {
+	t.Helper()
+	artifact, err := nox.Encode(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err = nox.Decode(artifact); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
 
 // seeds are the checkpoints of the vectors, valid and not.
 func seeds(f *testing.F) [][]byte {
@@ -143,32 +155,56 @@ func nounOf(b []byte) nox.Noun {
 	return made[len(made)-1]
 }
 
-// TestMemoryIsBounded runs a program with all its steps that makes nodes in each turn
-// and hashes some, and looks at what lies on the heap behind it.
+// hostile programs make, keep, name and compare as much as steps can, with a state
+// that is a pair of two equal nouns.
+var hostile = map[string]string{
+	"grow":    "let n = 0; let a = 0; loop { rebind n = n + 1; rebind a = if and(n, 63) == 0 { 0 } else { [n a n] }; continue }",
+	"double":  "let n = 0; let a = 0; loop { rebind n = n + 1; rebind a = if and(n, 7) == 0 { n } else { [a a] }; continue }",
+	"hash":    "let a = 0; loop { rebind a = hash([a, a]); continue }",
+	"compare": "loop { if head(~mem) == tail(~mem) { continue } else { 0 } }",
+	"name":    "let n = 0; loop { rebind n = n + 1; let a = hash([n ~mem]); continue }",
+	"stack":   "let n = 0; loop { let a = loop { rebind n = n + 1; if and(n, 31) == 0 { n } else { [n [n n n] continue] } }; continue }",
+	"ask":     "let n = 0; loop { rebind n = host([n ~mem]); continue }",
+}
+
+// particles is a formula whose subject is itself and its own last particle, which takes
+// fewer steps than a program could.
+const particles = "[2 [[3 [[1 [2 [[3 [[0 2] [0 0]]] [0 2]]]] [0 1]]] [1 [2 [[0 1] [0 2]]]]]]"
+
+// What the package says that is allocated at most: bytes for a step, and for a node of
+// the state that a run begins with.
+const (
+	bytesPerStep = 512
+	bytesPerNode = 256
+)
+
+// TestMemoryIsBounded runs hostile programs and counts all that was ever allocated,
+// which is a bound of what was in use. Nothing may run beside it.
 func TestMemoryIsBounded(t *testing.T) {
-	p, err := rune.Compile([]byte(`let a = 0; let n = 0; loop {
-		rebind a = if and(n, 31) == 0 { hash(n) } else { [n [a n]] };
-		rebind n = n + 1;
-		continue }`))
-	if err != nil {
-		t.Fatal(err)
+	half := unshared(t, tree(13))
+	state := nox.Pair(half, unshared(t, half))
+	const steps = 20_000
+	formulas := map[string]nox.Noun{"particles": parseNoun(t, particles)}
+	for name, source := range hostile {
+		formulas[name] = compile(t, source).Formula(nox.Atom(0))
 	}
-	m, err := machine.Load(p, machine.Input{}, machine.MaxSteps)
-	if err != nil {
-		t.Fatal(err)
+	for name, formula := range formulas {
+		t.Run(name, func(t *testing.T) {
+			m, err := machine.Start(machine.Input{State: state}.Base(), formula, steps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			if _, err := finish(t, m, 1000); !errors.Is(err, machine.StepLimit) {
+				t.Fatalf("ends with %v", err)
+			}
+			runtime.ReadMemStats(&after)
+			used := after.TotalAlloc - before.TotalAlloc
+			if bound := bytesPerStep*steps + bytesPerNode*state.Size(); used > bound {
+				t.Errorf("%d bytes were allocated, at most %d were expected", used, bound)
+			}
+		})
 	}
-	heap := func() int64 {
-		var stats runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&stats)
-		return int64(stats.HeapAlloc)
-	}
-	before := heap()
-	if _, err = m.Run(machine.MaxSteps + 1); !errors.Is(err, machine.StepLimit) {
-		t.Fatal(err)
-	}
-	if grown := heap() - before; grown > 1<<20 {
-		t.Errorf("a million steps leave %d bytes behind", grown)
-	}
-	runtime.KeepAlive(m)
 }

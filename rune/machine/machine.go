@@ -47,6 +47,7 @@ type Machine struct {
 	subject     nox.Noun // with which the reply goes on
 	then        nox.Noun
 	fault       *Fault
+	compared    []nox.Noun // room for comparisons
 
 	source   *rune.Map
 	restored []frame // the frames as they were decoded, to find places with

@@ -172,7 +172,7 @@ func (m *Machine) binary(f frame) *Fault {
 	case nox.OpCons:
 		return m.push(nox.Pair(x, y), f)
 	case nox.OpEqual:
-		return m.push(truth(equal(x, y)), f)
+		return m.push(truth(m.equal(x, y)), f)
 	}
 	if !x.IsAtom() || !y.IsAtom() {
 		wrong, side := x, "first"
@@ -213,8 +213,9 @@ func truth(yes bool) nox.Noun {
 // equal compares nouns of at most [MaxNodes] nodes. It does not look into parts that
 // they share, and asks for no identities: those would cost far more than one look at
 // each node.
-func equal(x, y nox.Noun) bool {
-	var todo []nox.Noun
+func (m *Machine) equal(x, y nox.Noun) bool {
+	todo := m.compared[:0]
+	defer func() { m.compared = todo[:0] }()
 	for {
 		for x != y {
 			if x.IsAtom() || y.IsAtom() || x.Size() != y.Size() || x.Depth() != y.Depth() {

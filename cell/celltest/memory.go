@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/writ-authority/writ/cell"
 	"github.com/writ-authority/writ/cell/record"
@@ -49,7 +50,7 @@ const (
 // Memory is a Store in memory, which checks all that section 12 asks for.
 type Memory struct {
 	mu       sync.RWMutex
-	content  map[record.Particle]record.Item
+	content  map[record.Particle]*stored
 	heads    map[record.Particle]cell.Head
 	history  map[record.Particle][]cell.Head
 	requests map[requestKey]answered
@@ -57,6 +58,12 @@ type Memory struct {
 	writes   int
 	closed   bool // after a write that is unknown
 	plan     func(Call) Fault
+}
+
+// stored is content, which is checked when it is read for the first time.
+type stored struct {
+	record.Item
+	checked atomic.Bool
 }
 
 type requestKey struct{ cell, request record.Particle }
@@ -70,7 +77,7 @@ type answered struct {
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
 	return &Memory{
-		content:  map[record.Particle]record.Item{},
+		content:  map[record.Particle]*stored{},
 		heads:    map[record.Particle]cell.Head{},
 		history:  map[record.Particle][]cell.Head{},
 		requests: map[requestKey]answered{},
@@ -121,9 +128,12 @@ func (m *Memory) Len() (items, writes int) {
 func (m *Memory) Items() []record.Item {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return slices.SortedFunc(maps.Values(m.content), func(a, b record.Item) int {
-		return bytes.Compare(a.Particle[:], b.Particle[:])
-	})
+	list := make([]record.Item, 0, len(m.content))
+	for _, it := range m.content {
+		list = append(list, it.Item)
+	}
+	slices.SortFunc(list, func(a, b record.Item) int { return bytes.Compare(a.Particle[:], b.Particle[:]) })
+	return list
 }
 
 // Damage replaces the bytes of content by others, which the store will find out when
@@ -131,10 +141,11 @@ func (m *Memory) Items() []record.Item {
 func (m *Memory) Damage(p record.Particle, damage func([]byte)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	it, ok := m.content[p]
+	old, ok := m.content[p]
 	if !ok {
 		panic(fmt.Sprintf("celltest: nothing to damage at %v", p))
 	}
+	it := &stored{Item: old.Item} // a clone may have the old one
 	it.Bytes = slices.Clone(it.Bytes)
 	damage(it.Bytes)
 	m.content[p] = it
@@ -146,7 +157,7 @@ func (m *Memory) Rebase(c record.Particle, head cell.Head, items ...record.Item)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, it := range items {
-		m.content[it.Particle] = it
+		m.content[it.Particle] = &stored{Item: it}
 	}
 	m.heads[c] = head
 }
@@ -188,8 +199,11 @@ func (m *Memory) Content(ctx context.Context, p record.Particle) (record.Kind, [
 	if !ok {
 		return 0, nil, fmt.Errorf("%w: no content is named %v", cell.ErrMissing, p)
 	}
-	if err := it.Check(); err != nil {
-		return 0, nil, err
+	if !it.checked.Load() {
+		if err := it.Check(); err != nil {
+			return 0, nil, err
+		}
+		it.checked.Store(true)
 	}
 	return it.Kind, it.Bytes, nil
 }
@@ -360,7 +374,7 @@ func (m *Memory) write(w *cell.Write) (cell.Head, error) {
 	maps.Copy(m.claims, claimed)
 	for _, it := range w.Items {
 		if _, ok := m.content[it.Particle]; !ok {
-			m.content[it.Particle] = it
+			m.content[it.Particle] = &stored{Item: it}
 		}
 	}
 	m.history[w.Cell] = append(m.history[w.Cell], w.Next)

@@ -16,7 +16,7 @@ func (m *Memory) Put(_ context.Context, items []record.Item) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, it := range items {
-		m.content[it.Particle] = it
+		m.content[it.Particle] = &stored{Item: it}
 	}
 	return nil
 }

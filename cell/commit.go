@@ -200,11 +200,11 @@ func (e *Engine) write(ctx context.Context, at *slot, d *draft) (Head, error) {
 		at.state = nil
 		return Head{}, err
 	}
-	d.Committed()
 	if head != d.next.head {
-		at.state = nil
+		at.state = nil // the store has written nothing
 		return Head{}, fmt.Errorf("%w: the request %v has led to commit %d already", ErrConflict, request, head.Index)
 	}
+	d.Committed()
 	next := d.next // a copy, as the rest of the draft is large
 	at.state = &next
 	return head, nil

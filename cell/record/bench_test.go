@@ -164,7 +164,8 @@ func BenchmarkCommits(b *testing.B) {
 				states[i] = newCellState(i)
 			}
 			builders, steps := make([]*Builder, cells), make([]step, cells)
-			round := func(n int) {
+			items, hashes, levels := 0, 0, 0
+			round := func(n int, count bool) {
 				for i, c := range states {
 					builders[i] = memo.Builder()
 					steps[i] = c.next(builders[i], n)
@@ -174,25 +175,25 @@ func BenchmarkCommits(b *testing.B) {
 				}
 				for i, c := range states {
 					c.adopt(builders[i], n, steps[i])
+					if count {
+						p, l := permutations(builders[i])
+						hashes, levels, items = hashes+p, levels+l, items+len(builders[i].Items())
+					}
 					builders[i].Committed()
+					builders[i].Release()
 				}
 			}
-			items, hashes, levels := 0, 0, 0
 			for n := range 30 {
-				round(n % 3)
-				if n >= 27 {
-					p, l := permutations(builders[0])
-					hashes, levels, items = hashes+p, levels+l, items+len(builders[0].Items())
-				}
+				round(n%3, n >= 27)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
 			for n := 0; n*cells < b.N; n++ {
-				round(n % 3)
+				round(n%3, false)
 			}
-			b.ReportMetric(float64(items)/3, "items/op")
-			b.ReportMetric(float64(hashes)/3, "perms/op")
-			b.ReportMetric(float64(levels)/3, "levels/op")
+			b.ReportMetric(float64(items)/float64(3*cells), "items/op")
+			b.ReportMetric(float64(hashes)/float64(3*cells), "perms/op")
+			b.ReportMetric(float64(levels)/float64(3*cells), "levels/op")
 		})
 	}
 }
@@ -212,6 +213,29 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		c.next(memo.Builder(), n%3)
+		builder := memo.Builder()
+		c.next(builder, n%3)
+		builder.Release()
 	}
+}
+
+// BenchmarkPlain makes the records of a commit one after another, without batches and
+// without remembering anything.
+func BenchmarkPlain(b *testing.B) {
+	f, hashes := &filler{}, 0
+	list := []Record[Particle]{
+		new(SystemNonce[Particle]), new(Event[Particle]), new(RequestID[Particle]), new(LocalResources[Particle]), new(Head[Particle]),
+		new(Continuation[Particle]), new(InboxEntry[Particle]), new(Snapshot[Particle]), new(Commit[Particle]),
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p := newPlain()
+		p.document = nil // it would be most of the cost
+		for _, r := range list {
+			r.fields(f)
+			p.record(r)
+		}
+		hashes = p.hashes
+	}
+	b.ReportMetric(float64(hashes), "perms/op")
 }

@@ -2,8 +2,10 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/writ-authority/writ/nox"
@@ -19,76 +21,99 @@ type Node int32
 // A mistake, such as a text that is too long, is kept and returned by Seal. A
 // Builder is used by one goroutine at a time and for one write.
 type Builder struct {
-	memo  *Memo
-	nodes []node
-	ids   []Particle // of nodes, known where the level is 0 and after Seal
-	blobs [][]byte
+	memo *Memo
+	*scratch
 	depth int32
+	fresh int // nodes that the store is not known to have
 	err   error
 
-	small     [256]Node // atoms
-	atoms     map[uint64]Node
-	known     map[Particle]Node
-	refs      map[Node]Node
-	texts     map[string]Node
-	labels    map[string]Node
-	manifests map[string]Node
+	sealed bool
+	items  []Item
+}
 
-	learnt  []Node
-	lessons []lesson
-	sealed  bool
-	items   []Item
+// scratch is the memory of a builder that can be used again.
+type scratch struct {
+	nodes []node // the first is none
+	ids   []Particle
+	blobs [][]byte
+
+	// table has nodes by their op and value, so that nothing is made twice. Its length
+	// is a power of two, and 0 is an empty place.
+	table []Node
+	shift uint8 // 64 less its logarithm
+
+	texts, labels    []named
+	manifests        [maxSchemas]Node
+	heads, constants [maxSchemas]Node // the refs that begin records; the variants
+
+	stack  []Node // the fields of the records and members of the sequences that are being made
+	encode encoder
+}
+
+type named struct {
+	text string
+	node Node
 }
 
 // The kinds of nodes.
 const (
 	opKnown uint8 = iota // the store has it
-	opAtom
-	opLimb // an atom: limb b of the particle of a
-	opWord // an atom: 32-bit word b of the particle of a
+	opAtom               // a number
+	opLimb               // an atom: a limb of the particle of a node
+	opWord               // an atom: a 32-bit word of the particle of a node
 	opPair
-	opBlob // b is its place in blobs
+	opBlob
 )
 
+// node is one piece of content.
 type node struct {
+	// value is the number of an atom; the node above and the place below 2^32 of a limb
+	// or word; the left node above and the right one below 2^32 of a pair; the place in
+	// blobs of a blob; and the lowest limb of what is known.
 	value uint64
-	a, b  Node
-	level int32 // 0 if known, else above those of the nodes that it depends on
+	// level is 0 for what the store has, and otherwise one more than those of the nodes
+	// that it depends on.
+	level int32
+	ref   Node // the value that spells the particle of this node, or none
 	op    uint8
 }
 
-// lesson is what may be remembered under another key than the node itself has.
-type lesson struct {
-	node, to Node
-	value    uint64
-	text     string
-	pair     [2]Particle
-	of       uint8
-}
+func both(a, b Node) uint64 { return uint64(a)<<32 | uint64(b) }
 
-const (
-	lessonAtom uint8 = iota
-	lessonPair
-	lessonRef
-	lessonText
-	lessonLabel
-	lessonManifest
-)
+func (n *node) left() Node  { return Node(n.value >> 32) }
+func (n *node) right() Node { return Node(uint32(n.value)) }
+
+var scratches = sync.Pool{New: func() any {
+	s := &scratch{nodes: make([]node, 1, 400), ids: make([]Particle, 1, 400)}
+	s.resize(10)
+	return s
+}}
 
 // Builder returns a builder that relies on what the memo knows.
 func (m *Memo) Builder() *Builder {
-	b := &Builder{
-		memo:      m,
-		nodes:     make([]node, 1, 512),
-		ids:       make([]Particle, 1, 512),
-		atoms:     make(map[uint64]Node),
-		known:     make(map[Particle]Node),
-		refs:      make(map[Node]Node),
-		texts:     make(map[string]Node),
-		labels:    make(map[string]Node),
-		manifests: make(map[string]Node),
-	}
+	b := &Builder{memo: m, scratch: scratches.Get().(*scratch)}
+	b.encode.b = b
 	return b
+}
+
+// Release gives the memory of a builder back. Nothing of it may be used any more but
+// the items that it has returned. Calling it is not necessary.
+func (b *Builder) Release() {
+	s := b.scratch
+	b.scratch, b.items = nil, nil
+	if s == nil || cap(s.nodes) > 1<<14 {
+		return
+	}
+	s.nodes, s.ids = s.nodes[:1], s.ids[:1]
+	clear(s.blobs)
+	s.blobs = s.blobs[:0]
+	clear(s.table)
+	s.texts, s.labels, s.stack = s.texts[:0], s.labels[:0], s.stack[:0]
+	clear(s.manifests[:])
+	clear(s.heads[:])
+	clear(s.constants[:])
+	s.encode.b = nil
+	scratches.Put(s)
 }
 
 // fail keeps the first mistake.
@@ -100,80 +125,109 @@ func (b *Builder) fail(err error) Node {
 }
 
 func (b *Builder) add(n node, id Particle) Node {
+	if b.sealed {
+		panic("record: a node for a builder that is sealed")
+	}
 	b.nodes = append(b.nodes, n)
 	b.ids = append(b.ids, id)
-	b.depth = max(b.depth, n.level)
+	if n.level > 0 {
+		b.depth = max(b.depth, n.level)
+		if b.fresh++; b.fresh > MaxItems && b.err == nil {
+			b.err = fmt.Errorf("%w: more than %d items in one write", ErrLimit, MaxItems)
+		}
+	}
 	return Node(len(b.nodes) - 1)
+}
+
+func (s *scratch) resize(log uint8) {
+	s.table, s.shift = make([]Node, 1<<log), 64-log
+	for i := 1; i < len(s.nodes); i++ {
+		if n := &s.nodes[i]; n.op != opBlob {
+			at := s.slot(n.op, n.value)
+			for s.table[at] != 0 {
+				at = (at + 1) & uint64(len(s.table)-1)
+			}
+			s.table[at] = Node(i)
+		}
+	}
+}
+
+func (s *scratch) slot(op uint8, value uint64) uint64 {
+	return (value + uint64(op)<<59) * 0x9e3779b97f4a7c15 >> s.shift
+}
+
+// find returns the node of an op and a value, or none and the place in the table where
+// it belongs. What is known must have the particle p.
+func (b *Builder) find(op uint8, value uint64, p *Particle) (Node, uint64) {
+	if 2*len(b.nodes) >= len(b.table) {
+		b.resize(65 - b.shift)
+	}
+	mask := uint64(len(b.table) - 1)
+	for at := b.slot(op, value); ; at = (at + 1) & mask {
+		n := b.table[at]
+		if n == 0 {
+			return 0, at
+		}
+		if x := &b.nodes[n]; x.value == value && x.op == op && (op != opKnown || b.ids[n] == *p) {
+			return n, at
+		}
+	}
+}
+
+// made is a node that is hashed by Seal, put where find has found none.
+func (b *Builder) made(at uint64, op uint8, value uint64, level int32) Node {
+	n := b.add(node{op: op, value: value, level: level}, Particle{})
+	b.table[at] = n
+	return n
 }
 
 // Known is content that the store has.
 func (b *Builder) Known(p Particle) Node {
-	n, ok := b.known[p]
-	if !ok {
+	value := le64(p[:])
+	n, at := b.find(opKnown, value, &p)
+	if n == 0 {
 		if !Canonical(p) {
 			return b.fail(fmt.Errorf("%w: %v names nothing: a limb of it is not below 2^64 - 2^32 + 1", ErrInvalid, p))
 		}
-		n = b.add(node{op: opKnown}, p)
-		b.known[p] = n
-	}
-	return n
-}
-
-// recalled is content that the memo knows. What is aged is learnt again, under the
-// key that l has.
-func (b *Builder) recalled(p Particle, aged bool, l lesson) Node {
-	n := b.Known(p)
-	if aged {
-		l.node = n
-		b.lessons = append(b.lessons, l)
+		n = b.add(node{op: opKnown, value: value}, p)
+		b.table[at] = n
 	}
 	return n
 }
 
 // Atom is a number, which must be an element of the field.
 func (b *Builder) Atom(v uint64) Node {
-	if v < uint64(len(b.small)) {
-		if n := b.small[v]; n != 0 {
-			return n
-		}
-		n := b.newAtom(v)
-		b.small[v] = n
+	n, at := b.find(opAtom, v, nil)
+	if n != 0 {
 		return n
-	}
-	n, ok := b.atoms[v]
-	if !ok {
-		n = b.newAtom(v)
-		b.atoms[v] = n
-	}
-	return n
-}
-
-func (b *Builder) newAtom(v uint64) Node {
-	if p, ok, aged := recall(b.memo, atomsOf, v); ok {
-		return b.recalled(p, aged, lesson{of: lessonAtom, value: v})
 	}
 	if v >= nox.P {
 		return b.fail(fmt.Errorf("%w: the atom %d is not below 2^64 - 2^32 + 1", ErrInvalid, v))
 	}
-	n := b.add(node{op: opAtom, value: v, level: 1}, Particle{})
-	b.learnt = append(b.learnt, n)
-	return n
+	if p, ok := b.memo.atom(v); ok {
+		n = b.add(node{op: opAtom, value: v}, p)
+		b.table[at] = n
+		return n
+	}
+	return b.made(at, opAtom, v, 1)
 }
 
 // Pair is two pieces of data.
 func (b *Builder) Pair(left, right Node) Node {
+	value := both(left, right)
+	n, at := b.find(opPair, value, nil)
+	if n != 0 {
+		return n
+	}
 	level := max(b.nodes[left].level, b.nodes[right].level)
 	if level == 0 {
-		pair := [2]Particle{b.ids[left], b.ids[right]}
-		if p, ok, aged := recall(b.memo, pairsOf, pair); ok {
-			return b.recalled(p, aged, lesson{of: lessonPair, pair: pair})
+		if p, ok := b.memo.pair(&b.ids[left], &b.ids[right]); ok {
+			n = b.add(node{op: opPair, value: value}, p)
+			b.table[at] = n
+			return n
 		}
 	}
-	n := b.add(node{op: opPair, a: left, b: right, level: level + 1}, Particle{})
-	if level <= 1 {
-		b.learnt = append(b.learnt, n)
-	}
-	return n
+	return b.made(at, opPair, value, level+1)
 }
 
 // Blob are bytes, which must not change before the builder is done with.
@@ -182,59 +236,59 @@ func (b *Builder) Blob(data []byte) Node {
 		return b.fail(fmt.Errorf("%w: a blob of %d bytes, at most %d are allowed", ErrLimit, len(data), MaxBlob))
 	}
 	b.blobs = append(b.blobs, data)
-	return b.add(node{op: opBlob, b: Node(len(b.blobs) - 1), level: 1}, Particle{})
+	return b.add(node{op: opBlob, value: uint64(len(b.blobs) - 1), level: 1}, Particle{})
 }
 
 // Label is the blob of a fixed text (section 5).
 func (b *Builder) Label(text string) Node {
-	n, ok := b.labels[text]
-	if ok {
-		return n
+	for i := range b.labels {
+		if b.labels[i].text == text {
+			return b.labels[i].node
+		}
 	}
-	if p, ok, aged := recall(b.memo, labelsOf, text); ok {
-		n = b.recalled(p, aged, lesson{of: lessonLabel, text: text})
+	var n Node
+	if p, ok := b.memo.strings.Load().labels[text]; ok {
+		n = b.Known(p)
 	} else {
 		n = b.Blob([]byte(text))
-		b.lessons = append(b.lessons, lesson{of: lessonLabel, text: text, node: n})
 	}
-	b.labels[text] = n
+	b.labels = append(b.labels, named{text, n})
 	return n
 }
 
 // Ref is a value that spells the particle of a node.
 func (b *Builder) Ref(to Node) Node {
-	if n, ok := b.refs[to]; ok {
+	if n := b.nodes[to].ref; n != 0 {
 		return n
 	}
-	n := b.newRef(to)
-	b.refs[to] = n
-	return n
-}
-
-func (b *Builder) newRef(to Node) Node {
-	if b.nodes[to].level == 0 {
-		if p, ok, aged := recall(b.memo, refsOf, b.ids[to]); ok {
-			return b.recalled(p, aged, lesson{of: lessonRef, to: to})
+	level := b.nodes[to].level
+	if level == 0 {
+		if p, ok := b.memo.ref(&b.ids[to]); ok {
+			n := b.Known(p)
+			b.nodes[to].ref = n
+			return n
 		}
 	}
 	var limbs [4]Node
-	level := b.nodes[to].level
 	for i := range limbs {
-		limbs[i] = b.add(node{op: opLimb, a: to, b: Node(i), level: level + 1}, Particle{})
+		value := both(to, Node(i))
+		n, at := b.find(opLimb, value, nil)
+		if n == 0 {
+			n = b.made(at, opLimb, value, level+1)
+		}
+		limbs[i] = n
 	}
-	pair := func(x, y Node) Node {
-		return b.add(node{op: opPair, a: x, b: y, level: max(b.nodes[x].level, b.nodes[y].level) + 1}, Particle{})
-	}
-	n := pair(pair(limbs[0], limbs[1]), pair(limbs[2], limbs[3]))
-	b.lessons = append(b.lessons, lesson{of: lessonRef, node: n, to: to})
+	n := b.Pair(b.Pair(limbs[0], limbs[1]), b.Pair(limbs[2], limbs[3]))
+	b.nodes[to].ref = n
 	return n
 }
 
 // Text is a text of at most MaxText bytes.
 func (b *Builder) Text(s string) Node {
-	n, ok := b.texts[s]
-	if ok {
-		return n
+	for i := range b.texts {
+		if b.texts[i].text == s {
+			return b.texts[i].node
+		}
 	}
 	if len(s) > MaxText {
 		return b.fail(fmt.Errorf("%w: a text of %d bytes, at most %d are allowed", ErrLimit, len(s), MaxText))
@@ -242,21 +296,25 @@ func (b *Builder) Text(s string) Node {
 	if !utf8.ValidString(s) {
 		return b.fail(fmt.Errorf("%w: a text that is not UTF-8", ErrInvalid))
 	}
-	if p, ok, aged := recall(b.memo, textsOf, s); ok {
-		n = b.recalled(p, aged, lesson{of: lessonText, text: s})
+	var n Node
+	if p, ok := b.memo.strings.Load().texts[s]; ok {
+		n = b.Known(p)
 	} else {
 		list := b.Atom(0)
 		for i := len(s) - 1; i >= 0; i-- {
 			list = b.Pair(b.Atom(uint64(s[i])), list)
 		}
 		n = b.Pair(b.Uint(uint64(len(s))), list)
-		if len(s) <= 128 {
-			b.lessons = append(b.lessons, lesson{of: lessonText, text: s, node: n})
-		}
 	}
-	b.texts[s] = n
+	if len(b.texts) < maxTexts {
+		b.texts = append(b.texts, named{s, n})
+	}
 	return n
 }
+
+// maxTexts is how many texts and labels a builder looks through for one; more are made
+// again, of nodes that are there already.
+const maxTexts = 16
 
 // Uint is an integer.
 func (b *Builder) Uint(v uint64) Node { return b.Pair(b.Atom(v>>32), b.Atom(v&0xffffffff)) }
@@ -274,32 +332,58 @@ func (b *Builder) sequence(members []Node) Node {
 	return b.Pair(b.Uint(uint64(len(members))), b.list(members))
 }
 
+// collected is the list of what was put on the stack since it had the height from.
+func (b *Builder) collected(from int) []Node {
+	members := b.stack[from:]
+	b.stack = b.stack[:from]
+	return members
+}
+
 func (b *Builder) nonce(n *Nonce[Node]) Node {
-	var words [8]Node
-	for i := range words {
+	list := b.Atom(0)
+	for i := 7; i >= 0; i-- {
+		var word Node
 		if n.Of.Present {
-			words[i] = b.add(node{op: opWord, a: n.Of.Link, b: Node(i), level: b.nodes[n.Of.Link].level + 1}, Particle{})
+			of := n.Of.Link
+			value := both(of, Node(i))
+			var at uint64
+			if word, at = b.find(opWord, value, nil); word == 0 {
+				word = b.made(at, opWord, value, b.nodes[of].level+1)
+			}
 		} else {
-			words[i] = b.Atom(le64(n.Bytes[4*i&^7:]) >> (32 * (i & 1)) & 0xffffffff)
+			word = b.Atom(uint64(binary.LittleEndian.Uint32(n.Bytes[4*i:])))
 		}
+		list = b.Pair(word, list)
 	}
-	return b.list(words[:])
+	return list
 }
 
 // manifest is the identity of a schema. The contract is stored with the first one.
-func (b *Builder) manifest(name string) Node {
-	n, ok := b.manifests[name]
-	if ok {
-		return n
+func (b *Builder) manifest(schema int) Node {
+	n := b.manifests[schema]
+	if n == 0 {
+		if b.memo.manifests.has(schema) {
+			n = b.Known(b.memo.suite.schemas[schema].Manifest)
+		} else {
+			members := [2]Node{b.Text(schemaNames[schema]), b.Ref(b.contract())}
+			n = b.Pair(b.Atom(manifestMark), b.list(members[:]))
+		}
+		b.manifests[schema] = n
 	}
-	if p, ok, aged := recall(b.memo, manifestsOf, name); ok {
-		n = b.recalled(p, aged, lesson{of: lessonManifest, text: name})
-	} else {
-		document := b.contract()
-		n = b.Pair(b.Atom(manifestMark), b.list([]Node{b.Text(name), b.Ref(document)}))
-		b.lessons = append(b.lessons, lesson{of: lessonManifest, text: name, node: n})
+	return n
+}
+
+// head is the reference to a manifest, which begins every record of the schema.
+func (b *Builder) head(schema int) Node {
+	n := b.heads[schema]
+	if n == 0 {
+		if b.memo.heads.has(schema) {
+			n = b.Known(b.memo.suite.heads[schema])
+		} else {
+			n = b.Ref(b.manifest(schema))
+		}
+		b.heads[schema] = n
 	}
-	b.manifests[name] = n
 	return n
 }
 
@@ -307,37 +391,33 @@ func (b *Builder) manifest(name string) Node {
 const contractLabel = ""
 
 func (b *Builder) contract() Node {
-	n, ok := b.labels[contractLabel]
-	if ok {
-		return n
+	for i := range b.labels {
+		if b.labels[i].text == contractLabel {
+			return b.labels[i].node
+		}
 	}
-	if p, ok, aged := recall(b.memo, labelsOf, contractLabel); ok {
-		n = b.recalled(p, aged, lesson{of: lessonLabel, text: contractLabel})
+	var n Node
+	if p, ok := b.memo.strings.Load().labels[contractLabel]; ok {
+		n = b.Known(p)
 	} else {
-		// Its identity is known, but nobody has stored it yet.
-		b.blobs = append(b.blobs, b.memo.suite.document)
-		n = b.add(node{op: opBlob, b: Node(len(b.blobs) - 1), level: 1}, Particle{})
-		b.lessons = append(b.lessons, lesson{of: lessonLabel, text: contractLabel, node: n})
+		n = b.Blob(b.memo.suite.document)
 	}
-	b.labels[contractLabel] = n
+	b.labels = append(b.labels, named{contractLabel, n})
 	return n
 }
 
-func (b *Builder) record(schema string, fields []Node) Node {
-	return b.Pair(b.Ref(b.manifest(schema)), b.list(fields))
+func (b *Builder) record(schema int, fields []Node) Node {
+	return b.Pair(b.head(schema), b.list(fields))
 }
 
 // Manifest is the schema of a name that the suite declares.
-func (b *Builder) Manifest(name string) Node {
-	b.memo.suite.mustManifest(name)
-	return b.manifest(name)
-}
+func (b *Builder) Manifest(name string) Node { return b.manifest(mustSchema(name)) }
 
 // Record is a record with its fields.
 func (b *Builder) Record(r Record[Node]) Node {
-	e := encoder{b: b}
-	r.fields(&e)
-	return b.record(r.Schema(), e.fields)
+	from := len(b.stack)
+	r.fields(&b.encode)
+	return b.record(mustSchema(r.Schema()), b.collected(from))
 }
 
 // Lifecycle is the variant of a lifecycle, as content of its own.
@@ -347,7 +427,17 @@ func (b *Builder) variant(d *domain, v uint8) Node {
 	if v == 0 || int(v) > len(d.words) {
 		return b.fail(fmt.Errorf("%w: %d is no %s", ErrInvalid, v, d.name))
 	}
-	return b.record(d.schema(d.words[v-1]), nil)
+	schema := d.first + int(v) - 1
+	n := b.constants[schema]
+	if n == 0 {
+		if b.memo.variants.has(schema) {
+			n = b.Known(b.memo.suite.constants[schema])
+		} else {
+			n = b.record(schema, nil)
+		}
+		b.constants[schema] = n
+	}
+	return n
 }
 
 // Map are entries under their keys, which must differ. They are sorted by their
@@ -363,14 +453,14 @@ func (b *Builder) Map(entries ...MapEntry[Node]) Node {
 			return bytes.Compare(b.ids[x.Key][:], b.ids[y.Key][:])
 		})
 	}
-	members := make([]Node, len(entries))
+	from := len(b.stack)
 	for i, e := range entries {
 		if i > 0 && b.ids[e.Key] == b.ids[entries[i-1].Key] {
 			return b.fail(fmt.Errorf("%w: a map with the key %v twice", ErrInvalid, b.ids[e.Key]))
 		}
-		members[i] = b.Pair(b.Ref(e.Key), b.Ref(e.Value))
+		b.stack = append(b.stack, b.Pair(b.Ref(e.Key), b.Ref(e.Value)))
 	}
-	return b.sequence(members)
+	return b.sequence(b.collected(from))
 }
 
 // Artifact are bytes with their media type (section 6).
@@ -383,19 +473,10 @@ func (b *Builder) Artifact(data []byte, media string) Node {
 // Codec is the label of the codec of all artifacts.
 const Codec = "hemera/bytes/0.3"
 
-// encoder makes nodes of the fields of a record.
-type encoder struct {
-	b      *Builder
-	fields []Node
-	buffer [12]Node
-}
+// encoder puts the fields of a record on the stack of a builder.
+type encoder struct{ b *Builder }
 
-func (e *encoder) put(n Node) {
-	if e.fields == nil {
-		e.fields = e.buffer[:0]
-	}
-	e.fields = append(e.fields, n)
-}
+func (e *encoder) put(n Node) { e.b.stack = append(e.b.stack, n) }
 
 func (e *encoder) uint(_ string, v *uint64)       { e.put(e.b.Uint(*v)) }
 func (e *encoder) ref(_ string, l *Node)          { e.put(e.link(*l)) }
@@ -411,19 +492,19 @@ func (e *encoder) link(n Node) Node {
 }
 
 func (e *encoder) uints(_ string, v *[]uint64) {
-	members := make([]Node, len(*v))
-	for i, x := range *v {
-		members[i] = e.b.Uint(x)
+	from := len(e.b.stack)
+	for _, x := range *v {
+		e.put(e.b.Uint(x))
 	}
-	e.put(e.b.sequence(members))
+	e.put(e.b.sequence(e.b.collected(from)))
 }
 
 func (e *encoder) refs(_ string, l *[]Node) {
-	members := make([]Node, len(*l))
-	for i, n := range *l {
-		members[i] = e.link(n)
+	from := len(e.b.stack)
+	for _, n := range *l {
+		e.put(e.link(n))
 	}
-	e.put(e.b.sequence(members))
+	e.put(e.b.sequence(e.b.collected(from)))
 }
 
 func (e *encoder) optional(_ string, o *Optional[Node]) {
@@ -441,21 +522,22 @@ func (e *encoder) trigger(_ string, t *Trigger[Node]) {
 		e.put(e.b.variant(triggers, 1))
 		return
 	}
-	e.put(e.b.record(operationResult, []Node{e.link(t.Operation.Link)}))
+	fields := [1]Node{e.link(t.Operation.Link)}
+	e.put(e.b.record(mustSchema(operationResult), fields[:]))
 }
 
 func (e *encoder) entries(_ string, list *[]Entry[Node]) {
-	members := make([]Node, len(*list))
+	from := len(e.b.stack)
 	for i := range *list {
-		members[i] = e.b.Record(&(*list)[i])
+		e.put(e.b.Record(&(*list)[i]))
 	}
-	e.put(e.b.sequence(members))
+	e.put(e.b.sequence(e.b.collected(from)))
 }
 
 func (e *encoder) metrics(_ string, list *[]Metric[Node]) {
-	members := make([]Node, len(*list))
-	for i, m := range *list {
-		members[i] = e.b.Pair(e.link(m.Metric), e.b.Uint(m.Limit))
+	from := len(e.b.stack)
+	for _, m := range *list {
+		e.put(e.b.Pair(e.link(m.Metric), e.b.Uint(m.Limit)))
 	}
-	e.put(e.b.sequence(members))
+	e.put(e.b.sequence(e.b.collected(from)))
 }

@@ -5,24 +5,57 @@ package record
 type domain struct {
 	name  string
 	words []string // the value of words[i] is i+1; 0 is no variant
+	first int      // the place of the schema of words[0] among schemaNames
 }
 
 var (
-	lifecycles    = &domain{"lifecycle", []string{"installed", "active", "paused", "retiring", "retired"}}
-	inboxStatuses = &domain{"inbox-status", []string{"admitted", "suspended", "completed", "cancelled"}}
-	stages        = &domain{"operation-stage", []string{"pending", "attempt-recorded", "resolved"}}
-	behaviors     = &domain{"entry", []string{"event"}}
-	profileKinds  = &domain{"profile", []string{"runtime"}}
-	overflows     = &domain{"overflow", []string{"reject"}}
-	triggers      = &domain{"trigger", []string{"scheduler-yield"}}
-	targets       = &domain{"target", []string{"local-executor"}}
-	retries       = &domain{"retry", []string{"never"}}
-	dispositions  = &domain{"outcome", []string{"succeeded", "failed-definite"}}
+	lifecycles    = &domain{"lifecycle", []string{"installed", "active", "paused", "retiring", "retired"}, 0}
+	inboxStatuses = &domain{"inbox-status", []string{"admitted", "suspended", "completed", "cancelled"}, 0}
+	stages        = &domain{"operation-stage", []string{"pending", "attempt-recorded", "resolved"}, 0}
+	behaviors     = &domain{"entry", []string{"event"}, 0}
+	profileKinds  = &domain{"profile", []string{"runtime"}, 0}
+	overflows     = &domain{"overflow", []string{"reject"}, 0}
+	triggers      = &domain{"trigger", []string{"scheduler-yield"}, 0}
+	targets       = &domain{"target", []string{"local-executor"}, 0}
+	retries       = &domain{"retry", []string{"never"}, 0}
+	dispositions  = &domain{"outcome", []string{"succeeded", "failed-definite"}, 0}
 )
 
 // domains are all of them, in the order of the contract.
 var domains = []*domain{
 	lifecycles, inboxStatuses, stages, behaviors, profileKinds, overflows, triggers, targets, retries, dispositions,
+}
+
+// maxSchemas is a bound of the number of schemas.
+const maxSchemas = 64
+
+// schemaNames are the names of all schemas in the order of the contract: records,
+// variants without fields, the variant with one, and those without records.
+var schemaNames, schemaPlaces = func() (names []string, places map[string]int) {
+	for _, r := range records[Particle]() {
+		names = append(names, r.Schema())
+	}
+	for _, d := range domains {
+		d.first = len(names)
+		for _, w := range d.words {
+			names = append(names, d.schema(w))
+		}
+	}
+	names = append(names, operationResult, NounArtifact, Checkpoint)
+	places = make(map[string]int, len(names))
+	for i, name := range names {
+		places[name] = i
+	}
+	return names, places
+}()
+
+// mustSchema is the place of a schema that the suite declares.
+func mustSchema(name string) int {
+	i, ok := schemaPlaces[name]
+	if !ok {
+		panic("record: the suite has no schema " + name)
+	}
+	return i
 }
 
 func (d *domain) schema(word string) string { return "cell/" + d.name + "/" + word + "/1" }

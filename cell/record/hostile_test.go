@@ -241,7 +241,7 @@ func TestContentThatRefersToItself(t *testing.T) {
 	for i, s := range Local().Schemas() {
 		for j, fields := range []Particle{self, list, endless} {
 			ref := Particle{}
-			for p, name := range Local().byRef {
+			for p, name := range Local().byHead {
 				if name == s.Name {
 					ref = p
 				}
@@ -404,7 +404,7 @@ func (it Item) mustPair(t *testing.T) (left, right Particle) {
 // with an error of its own, and what can be read must be the one way to write it.
 func FuzzReader(f *testing.F) {
 	refs := map[string]Particle{}
-	for p, name := range Local().byRef {
+	for p, name := range Local().byHead {
 		refs[name] = p
 	}
 	var script []byte
@@ -499,7 +499,7 @@ func FuzzLooseSource(f *testing.F) {
 	f.Add([]byte{4, 2, 0}) // a pair of two bytes
 	var refs []Particle
 	for _, s := range Local().Schemas() {
-		for p, name := range Local().byRef {
+		for p, name := range Local().byHead {
 			if name == s.Name {
 				refs = append(refs, p)
 			}

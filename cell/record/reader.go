@@ -94,7 +94,7 @@ func (r *Reader) record(p Particle, schema string, into Record[Particle]) error 
 	if err != nil {
 		return inSchema(schema, err)
 	}
-	switch name, ok := r.suite.byRef[ref]; {
+	switch name, ok := r.suite.byHead[ref]; {
 	case !ok:
 		if err := r.isRef(ref); err != nil {
 			return inSchema(schema, err)
@@ -359,8 +359,8 @@ func (r *Reader) nonce(p Particle) (n Nonce[Particle], err error) {
 
 // variant compares the constants; whatever is none of them is another schema.
 func (r *Reader) variant(d *domain, p Particle) (uint8, error) {
-	for i, v := range r.suite.variants[d] {
-		if v.record == p {
+	for i, v := range r.suite.variants(d) {
+		if v == p {
 			return uint8(i + 1), nil
 		}
 	}
@@ -368,7 +368,7 @@ func (r *Reader) variant(d *domain, p Particle) (uint8, error) {
 }
 
 func (r *Reader) trigger(p Particle) (t Trigger[Particle], err error) {
-	if p == r.suite.variants[triggers][0].record {
+	if p == r.suite.variants(triggers)[0] {
 		return t, nil
 	}
 	kind, _, err := r.content(p)
@@ -460,7 +460,7 @@ func (r *Reader) Schema(p Particle) (string, error) {
 	}
 	if kind == KindPair {
 		ref, _ := Item{Bytes: b}.Pair()
-		if name, ok := r.suite.byRef[ref]; ok {
+		if name, ok := r.suite.byHead[ref]; ok {
 			return name, nil
 		}
 	}

@@ -2,7 +2,8 @@ package record
 
 import (
 	"encoding/binary"
-	"fmt"
+
+	"slices"
 	"sync"
 
 	"github.com/writ-authority/writ/hemera"
@@ -22,9 +23,6 @@ func Seal(builders ...*Builder) error {
 	defer sealers.Put(s)
 	s.work = s.work[:0]
 	for _, b := range builders {
-		if b.err == nil && len(b.nodes)-1 > MaxItems {
-			b.err = fmt.Errorf("%w: %d items in one write, at most %d are allowed", ErrLimit, len(b.nodes)-1, MaxItems)
-		}
 		if b.err != nil {
 			if first == nil {
 				first = b.err
@@ -45,59 +43,43 @@ func (b *Builder) Err() error { return b.err }
 // sealer are the buffers of sealing.
 type sealer struct {
 	work    []*Builder
-	levels  [][]place // the nodes that are hashed at each level
-	blobs   []place
-	atoms   []place
-	pairs   []place
+	ends    []int    // of each level and kind in order
+	order   []member // all nodes that are hashed but for blobs, by level and kind
+	blobs   []member
 	values  []uint64
 	members [][2]Particle
 	data    [][]byte
 	ids     []Particle
 }
 
-type place struct {
+// member is a node of one of the builders.
+type member struct {
 	builder int32
 	node    Node
 }
 
 var sealers = sync.Pool{New: func() any { return new(sealer) }}
 
+// At each level all atoms are hashed at once, and then all pairs.
+const (
+	levelAtoms = iota
+	levelPairs
+	levelKinds
+)
+
 func (s *sealer) seal() {
-	var depth int32
-	for _, b := range s.work {
-		depth = max(depth, b.depth)
-	}
-	for len(s.levels) <= int(depth) {
-		s.levels = append(s.levels, nil)
-	}
-	levels := s.levels[:depth+1]
-	for l := range levels {
-		levels[l] = levels[l][:0]
-	}
-	s.blobs = s.blobs[:0]
-	for i, b := range s.work {
-		for n := 1; n < len(b.nodes); n++ {
-			at := place{int32(i), Node(n)}
-			switch x := &b.nodes[n]; {
-			case x.op == opBlob:
-				s.blobs = append(s.blobs, at)
-			case x.level > 0:
-				levels[x.level] = append(levels[x.level], at)
-			}
-		}
-	}
+	s.sort()
 	s.hashBlobs()
-	for _, level := range levels {
-		s.atoms, s.pairs = s.atoms[:0], s.pairs[:0]
-		for _, at := range level {
-			if s.work[at.builder].nodes[at.node].op == opPair {
-				s.pairs = append(s.pairs, at)
+	from := 0
+	for i, end := range s.ends {
+		if end > from {
+			if i%levelKinds == levelAtoms {
+				s.hashAtoms(s.order[from:end])
 			} else {
-				s.atoms = append(s.atoms, at)
+				s.hashPairs(s.order[from:end])
 			}
 		}
-		s.hashAtoms()
-		s.hashPairs()
+		from = end
 	}
 	for _, b := range s.work {
 		b.sealed = true
@@ -106,25 +88,69 @@ func (s *sealer) seal() {
 	clear(s.work)
 }
 
-// buffer returns room for n identities.
-func (s *sealer) buffer(n int) []Particle {
-	if cap(s.ids) < n {
-		s.ids = make([]Particle, n)
+// sort puts the nodes in the order in which they are hashed.
+func (s *sealer) sort() {
+	depth, total := int32(0), 0
+	for _, b := range s.work {
+		depth = max(depth, b.depth)
 	}
-	return s.ids[:n]
+	s.ends = append(s.ends[:0], make([]int, levelKinds*(depth+1))...)
+	s.blobs = s.blobs[:0]
+	for i, b := range s.work {
+		for n := 1; n < len(b.nodes); n++ {
+			if x := &b.nodes[n]; x.op == opBlob {
+				s.blobs = append(s.blobs, member{int32(i), Node(n)})
+			} else if x.level > 0 {
+				s.ends[x.group()]++
+				total++
+			}
+		}
+	}
+	begin := 0
+	for i, n := range s.ends {
+		s.ends[i] = begin
+		begin += n
+	}
+	s.order = slices.Grow(s.order[:0], total)[:total]
+	for i, b := range s.work {
+		for n := 1; n < len(b.nodes); n++ {
+			if x := &b.nodes[n]; x.level > 0 && x.op != opBlob {
+				at := &s.ends[x.group()] // now the end of what is there
+				s.order[*at] = member{int32(i), Node(n)}
+				*at++
+			}
+		}
+	}
 }
 
-func (s *sealer) set(places []place, ids []Particle) {
-	for k, at := range places {
-		s.work[at.builder].ids[at.node] = ids[k]
+// group is the place of the node's level and kind.
+func (n *node) group() int32 {
+	if n.op == opPair {
+		return levelKinds*n.level + levelPairs
+	}
+	return levelKinds*n.level + levelAtoms
+}
+
+// buffer returns room for n identities.
+func (s *sealer) buffer(n int) []Particle {
+	s.ids = slices.Grow(s.ids[:0], n)[:n]
+	return s.ids
+}
+
+func (s *sealer) set(members []member, ids []Particle) {
+	for k, m := range members {
+		s.work[m.builder].ids[m.node] = ids[k]
 	}
 }
 
 func (s *sealer) hashBlobs() {
+	if len(s.blobs) == 0 {
+		return
+	}
 	s.data = s.data[:0]
-	for _, at := range s.blobs {
-		b := s.work[at.builder]
-		s.data = append(s.data, b.blobs[b.nodes[at.node].b])
+	for _, m := range s.blobs {
+		b := s.work[m.builder]
+		s.data = append(s.data, b.blobs[b.nodes[m.node].value])
 	}
 	ids := s.buffer(len(s.data))
 	hemera.SumAll(ids, s.data)
@@ -132,66 +158,68 @@ func (s *sealer) hashBlobs() {
 	clear(s.data)
 }
 
-func (s *sealer) hashAtoms() {
+func (s *sealer) hashAtoms(atoms []member) {
 	s.values = s.values[:0]
-	for _, at := range s.atoms {
-		s.values = append(s.values, s.work[at.builder].value(at.node))
+	for _, m := range atoms {
+		s.values = append(s.values, s.work[m.builder].number(m.node))
 	}
 	ids := s.buffer(len(s.values))
 	if err := hemera.AtomIDs(ids, s.values); err != nil {
 		panic(err) // Atom has refused those; limbs and words are elements
 	}
-	s.set(s.atoms, ids)
+	s.set(atoms, ids)
 }
 
-func (s *sealer) hashPairs() {
-	s.members = s.members[:0]
-	for _, at := range s.pairs {
-		b := s.work[at.builder]
-		x := &b.nodes[at.node]
-		s.members = append(s.members, [2]Particle{b.ids[x.a], b.ids[x.b]})
+func (s *sealer) hashPairs(pairs []member) {
+	s.members = slices.Grow(s.members[:0], len(pairs))[:len(pairs)]
+	for k, m := range pairs {
+		b := s.work[m.builder]
+		x := &b.nodes[m.node]
+		s.members[k][0], s.members[k][1] = b.ids[x.left()], b.ids[x.right()]
 	}
 	ids := s.buffer(len(s.members))
 	if err := hemera.PairIDs(ids, s.members); err != nil {
 		panic(err) // Known has refused what no hash results in
 	}
-	s.set(s.pairs, ids)
+	s.set(pairs, ids)
 }
 
-// value is the number that an atom stands for.
-func (b *Builder) value(n Node) uint64 {
+// number is what an atom stands for.
+func (b *Builder) number(n Node) uint64 {
 	x := &b.nodes[n]
 	switch x.op {
 	case opLimb:
-		return le64(b.ids[x.a][8*x.b:])
+		return le64(b.ids[x.left()][8*x.right():])
 	case opWord:
-		return uint64(binary.LittleEndian.Uint32(b.ids[x.a][4*x.b:]))
+		return uint64(binary.LittleEndian.Uint32(b.ids[x.left()][4*x.right():]))
 	}
 	return x.value
 }
 
 // collect makes the items: what the store is not known to have, each once, members
-// before their pairs.
+// before their pairs. Their bytes lie in one piece of memory.
 func (b *Builder) collect() {
 	size, count := 0, 0
-	for i := range b.nodes {
-		switch x := &b.nodes[i]; x.op {
-		case opKnown:
+	for i := 1; i < len(b.nodes); i++ {
+		x := &b.nodes[i]
+		if x.level == 0 {
 			continue
+		}
+		count++
+		switch x.op {
 		case opPair:
 			size += hemera.PairSize
 		case opBlob:
 		default:
 			size += hemera.AtomSize
 		}
-		count++
 	}
+	clear(b.table) // it is now of nodes by their particles
 	buffer := make([]byte, 0, size)
 	b.items = make([]Item, 0, count)
-	seen := newParticleSet(count)
 	for i := 1; i < len(b.nodes); i++ {
 		x := &b.nodes[i]
-		if x.op == opKnown || !seen.add(b.ids[i]) {
+		if x.level == 0 || !b.first(Node(i)) {
 			continue
 		}
 		it := Item{Particle: b.ids[i]}
@@ -199,17 +227,31 @@ func (b *Builder) collect() {
 		switch x.op {
 		case opPair:
 			it.Kind = KindPair
-			buffer = append(append(buffer, b.ids[x.a][:]...), b.ids[x.b][:]...)
+			buffer = append(append(buffer, b.ids[x.left()][:]...), b.ids[x.right()][:]...)
 			it.Bytes = buffer[from:len(buffer):len(buffer)]
 		case opBlob:
 			it.Kind = KindBlob
-			it.Bytes = b.blobs[x.b]
+			it.Bytes = b.blobs[x.value]
 		default:
 			it.Kind = KindAtom
-			buffer = binary.LittleEndian.AppendUint64(buffer, b.value(Node(i)))
+			buffer = binary.LittleEndian.AppendUint64(buffer, b.number(Node(i)))
 			it.Bytes = buffer[from:len(buffer):len(buffer)]
 		}
 		b.items = append(b.items, it)
+	}
+}
+
+// first reports whether no node before n has its particle.
+func (b *Builder) first(n Node) bool {
+	mask := uint64(len(b.table) - 1)
+	for at := le64(b.ids[n][:]) >> 1 & mask; ; at = (at + 1) & mask {
+		switch m := b.table[at]; {
+		case m == 0:
+			b.table[at] = n
+			return true
+		case b.ids[m] == b.ids[n]:
+			return false
+		}
 	}
 }
 
@@ -226,40 +268,13 @@ func (b *Builder) Particle(n Node) Particle {
 func (b *Builder) Items() []Item { return b.items }
 
 // Committed says that the items of a sealed builder are durable, so that the memo may
-// rely on them.
-func (b *Builder) Committed() { b.memo.learn(b) }
-
-// particleSet is a set of particles, which are as good as random already.
-type particleSet struct {
-	table []Particle
-	zero  bool
-}
-
-func newParticleSet(n int) *particleSet {
-	size := 16
-	for size < 2*n {
-		size *= 2
+// rely on them. It must not be called where they were not written, such as for a
+// request that the store knew already.
+func (b *Builder) Committed() {
+	if !b.sealed {
+		panic("record: content that is committed before Seal")
 	}
-	return &particleSet{table: make([]Particle, size)}
-}
-
-// add reports whether p was not there yet.
-func (s *particleSet) add(p Particle) bool {
-	if p == (Particle{}) {
-		was := s.zero
-		s.zero = true
-		return !was
-	}
-	mask := uint64(len(s.table) - 1)
-	for i := le64(p[:]) & mask; ; i = (i + 1) & mask {
-		switch s.table[i] {
-		case Particle{}:
-			s.table[i] = p
-			return true
-		case p:
-			return false
-		}
-	}
+	b.memo.learn(b)
 }
 
 // Canonical reports whether p could be a particle: none of its limbs is 2^64 - 2^32

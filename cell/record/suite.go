@@ -3,7 +3,6 @@ package record
 import (
 	_ "embed"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -35,17 +34,15 @@ type Schema struct {
 // Suite are the identities that follow from the bytes of a contract. It is
 // immutable.
 type Suite struct {
-	document []byte
-	contract Particle
-	schemas  []Schema
-	byName   map[string]Particle
-	byRef    map[Particle]string   // by the particle of the ref to the manifest, which begins a record
-	variants map[*domain][]variant // in the order of the domain
-	zero     Particle              // of the atom 0
-	empty    Particle              // of the empty sequence, text and map
+	document  []byte
+	contract  Particle
+	schemas   []Schema            // in the order of schemaNames, as the next two
+	heads     []Particle          // the refs to manifests, which begin records
+	constants []Particle          // of the schemas that are variants without fields
+	byHead    map[Particle]string // the schemas
+	zero      Particle            // of the atom 0
+	empty     Particle            // of the empty sequence, text and map
 }
-
-type variant struct{ manifestRef, record Particle }
 
 // Local returns the suite of the embedded contract.
 func Local() *Suite { return local() }
@@ -54,48 +51,30 @@ var local = sync.OnceValue(func() *Suite { return NewSuite(contract) })
 
 // NewSuite derives the identities of all schemas from the bytes of a contract.
 func NewSuite(document []byte) *Suite {
+	n := len(schemaNames)
 	s := &Suite{
-		document: slices.Clone(document),
-		contract: hemera.Sum(document),
-		byName:   map[string]Particle{},
-		byRef:    map[Particle]string{},
-		variants: map[*domain][]variant{},
+		document: slices.Clone(document), contract: hemera.Sum(document),
+		schemas: make([]Schema, n), heads: make([]Particle, n), constants: make([]Particle, n), byHead: make(map[Particle]string, n),
 	}
 	b := NewMemo(s).Builder()
-	var names []string
-	for _, r := range records[Particle]() {
-		names = append(names, r.Schema())
+	for i := range schemaNames {
+		b.head(i)
 	}
 	for _, d := range domains {
-		for _, w := range d.words {
-			names = append(names, d.schema(w))
-		}
-	}
-	names = append(names, operationResult, NounArtifact, Checkpoint)
-	manifests, refs := make([]Node, len(names)), make([]Node, len(names))
-	for i, name := range names {
-		manifests[i] = b.manifest(name)
-		refs[i] = b.Ref(manifests[i])
-	}
-	constants := map[string]Node{}
-	for _, d := range domains {
-		for _, w := range d.words {
-			constants[d.schema(w)] = b.record(d.schema(w), nil)
+		for i := range d.words {
+			b.variant(d, uint8(i+1))
 		}
 	}
 	zero, empty := b.Atom(0), b.sequence(nil)
 	if err := b.Seal(); err != nil {
 		panic(err) // nothing in it depends on anything but the document
 	}
-	for i, name := range names {
-		s.schemas = append(s.schemas, Schema{name, b.Particle(manifests[i])})
-		s.byName[name] = b.Particle(manifests[i])
-		s.byRef[b.Particle(refs[i])] = name
-	}
-	for _, d := range domains {
-		for _, w := range d.words {
-			n := constants[d.schema(w)]
-			s.variants[d] = append(s.variants[d], variant{b.Particle(b.nodes[n].a), b.Particle(n)})
+	for i, name := range schemaNames {
+		s.schemas[i] = Schema{name, b.Particle(b.manifests[i])}
+		s.heads[i] = b.Particle(b.heads[i])
+		s.byHead[s.heads[i]] = name
+		if c := b.constants[i]; c != 0 {
+			s.constants[i] = b.Particle(c)
 		}
 	}
 	s.zero, s.empty = b.Particle(zero), b.Particle(empty)
@@ -110,14 +89,17 @@ func (s *Suite) Schemas() []Schema { return slices.Clone(s.schemas) }
 
 // Manifest returns the identity of a schema.
 func (s *Suite) Manifest(name string) (Particle, bool) {
-	p, ok := s.byName[name]
-	return p, ok
+	i, ok := schemaPlaces[name]
+	if !ok {
+		return Particle{}, false
+	}
+	return s.schemas[i].Manifest, true
 }
 
 // SchemaOf returns the name of the schema that a record begins with: its first member,
 // which is the reference to a manifest.
 func (s *Suite) SchemaOf(first Particle) (string, bool) {
-	name, ok := s.byRef[first]
+	name, ok := s.byHead[first]
 	return name, ok
 }
 
@@ -127,23 +109,14 @@ func (s *Suite) EmptyMap() Particle { return s.empty }
 // Variant returns the identity of a variant without fields, such as
 // cell/lifecycle/active/1.
 func (s *Suite) Variant(schema string) (Particle, bool) {
-	for _, d := range domains {
-		for i, w := range d.words {
-			if d.schema(w) == schema {
-				return s.variants[d][i].record, true
-			}
-		}
+	i, ok := schemaPlaces[schema]
+	if !ok || s.constants[i] == (Particle{}) {
+		return Particle{}, false
 	}
-	return Particle{}, false
+	return s.constants[i], true
 }
 
-// mustManifest is for names that the suite declares itself.
-func (s *Suite) mustManifest(name string) Particle {
-	p, ok := s.byName[name]
-	if !ok {
-		panic(fmt.Sprintf("record: the suite has no schema %s", name))
-	}
-	return p
-}
+// variants are the identities of the variants of a domain.
+func (s *Suite) variants(d *domain) []Particle { return s.constants[d.first : d.first+len(d.words)] }
 
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }

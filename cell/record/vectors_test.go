@@ -199,13 +199,13 @@ func (f field) build(b *Builder) Node {
 	case f.Nonce != nil:
 		return b.nonce(&Nonce[Node]{Bytes: nonceOf(*f.Nonce)})
 	case f.Variant != nil:
-		return b.record("cell/"+*f.Variant+"/1", buildAll(b, f.Fields))
+		return b.record(mustSchema("cell/"+*f.Variant+"/1"), buildAll(b, f.Fields))
 	case f.Sequence != nil:
 		return b.sequence(buildAll(b, *f.Sequence))
 	case f.Pair != nil:
 		return b.Pair(f.Pair[0].build(b), f.Pair[1].build(b))
 	case f.Record != "":
-		return b.record(f.Record, buildAll(b, f.Fields))
+		return b.record(mustSchema(f.Record), buildAll(b, f.Fields))
 	case f.Optional != nil:
 		return b.Pair(b.Atom(1), f.Optional.build(b))
 	}
@@ -387,9 +387,8 @@ func TestForms(t *testing.T) {
 			if p != nil {
 				o, on = Some(*p), Some(b.Known(*p))
 			}
-			e := encoder{b: b}
-			e.optional("", &on)
-			n, want = e.fields[0], o
+			b.encode.optional("", &on)
+			n, want = b.collected(0)[0], o
 			read = func(r *Reader, p Particle) (any, error) { return r.optional(p) }
 		case "sequence(ref)":
 			var list []Particle
@@ -497,10 +496,10 @@ func TestInvalidRecords(t *testing.T) {
 		text  string
 	}{
 		"an extra field": {func(b *Builder) Node {
-			return b.record("cell/head/1", []Node{b.Uint(1), b.Ref(b.Known(one)), b.Uint(1)})
+			return b.record(mustSchema("cell/head/1"), []Node{b.Uint(1), b.Ref(b.Known(one)), b.Uint(1)})
 		}, head, ErrInvalid, "cell/head/1: invalid record: there are more fields than declared"},
 		"a missing field": {func(b *Builder) Node {
-			return b.record("cell/head/1", []Node{b.Uint(1)})
+			return b.record(mustSchema("cell/head/1"), []Node{b.Uint(1)})
 		}, head, ErrInvalid, "cell/head/1: invalid record: the field commit is missing"},
 		"another record": {func(b *Builder) Node {
 			return b.Record(&RequestID[Node]{Origin: b.Known(one)})
@@ -512,10 +511,11 @@ func TestInvalidRecords(t *testing.T) {
 			return b.Pair(b.Manifest("cell/head/1"), b.list([]Node{b.Uint(1), b.Ref(b.Known(one))}))
 		}, head, ErrInvalid, ""},
 		"a variant with a field": {func(b *Builder) Node {
-			return b.record("cell/lifecycle/active/1", []Node{b.Uint(1)})
+			return b.record(mustSchema("cell/lifecycle/active/1"), []Node{b.Uint(1)})
 		}, lifecycle, ErrSchema, ""},
 		"a lifecycle that is not declared": {func(b *Builder) Node {
-			return b.record("cell/lifecycle/sleeping/1", nil)
+			manifest := b.Pair(b.Atom(manifestMark), b.list([]Node{b.Text("cell/lifecycle/sleeping/1"), b.Ref(b.contract())}))
+			return b.Pair(b.Ref(manifest), b.Atom(0))
 		}, lifecycle, ErrSchema, ""},
 		"a variant of another domain": {func(b *Builder) Node {
 			return b.variant(stages, uint8(Pending))

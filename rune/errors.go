@@ -47,9 +47,10 @@ type text struct {
 	lines  []int // offsets at which lines begin
 }
 
-func newText(source string) *text {
-	t := &text{source: source, lines: []int{0}}
-	for i := range min(len(source), MaxSource) {
+// newText takes of a source that is too long one byte more than is allowed.
+func newText(source []byte) *text {
+	t := &text{source: string(source[:min(len(source), MaxSource+1)]), lines: []int{0}}
+	for i := range len(t.source) {
 		if source[i] == '\n' {
 			t.lines = append(t.lines, i+1)
 		}

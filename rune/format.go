@@ -8,11 +8,12 @@ import (
 // The layout that [Format] writes.
 const (
 	lineWidth   = 80
-	indentation = "  "
+	indentation = 2 // spaces
 )
 
 // Format puts the source of a program or of a value into the one layout: two spaces
 // for each level, a line for each binding, blocks on one line where they are short.
+// Where that would be more than [MaxSource] bytes, a level has one space, or none.
 // Numbers, strings, parentheses and comments stay as they are, and so do single empty
 // lines between bindings; members of cells are separated by spaces if all of them are
 // simple, by commas otherwise. Formatting twice changes nothing more.
@@ -20,20 +21,23 @@ const (
 // What it writes compiles to the same formula. The error is an [*Error]: the source is
 // no program, or would have more than [MaxSource] bytes. Names are not looked up.
 func Format(source []byte) ([]byte, error) {
-	t := newText(string(source))
+	t := newText(source)
 	tree, tokens, err := parse(t)
 	if err != nil {
 		return nil, err
 	}
-	p := &printer{source: t.source, tokens: tokens, opened: true}
-	p.body(tree)
-	p.broken = true
-	p.comments(len(tokens) - 1)
-	out := p.out.String() + "\n"
-	if len(out) > MaxSource {
-		return nil, t.refuse(0, 0, "the formatted source would have %d bytes; at most %d are allowed", len(out), MaxSource)
+	out := ""
+	for indent := indentation; indent >= 0; indent-- {
+		p := &printer{source: t.source, tokens: tokens, indent: indent, opened: true}
+		p.body(tree)
+		p.broken = true
+		p.comments(len(tokens) - 1)
+		out = p.out.String() + "\n"
+		if len(out) <= MaxSource {
+			return []byte(out), nil
+		}
 	}
-	return []byte(out), nil
+	return nil, t.refuse(0, 0, "the formatted source would have %d bytes; at most %d are allowed", len(out), MaxSource)
 }
 
 // printer writes the tokens of a source in their order, with other white space.
@@ -46,6 +50,7 @@ type printer struct {
 	next   int // the first token that has not been written
 	out    strings.Builder
 
+	indent int  // spaces for each level
 	level  int  // of indentation
 	column int  // characters on the present line
 	broken bool // a line break is due
@@ -63,8 +68,8 @@ func (p *printer) write(s string) {
 		if p.empty && !p.opened {
 			p.out.WriteByte('\n')
 		}
-		p.out.WriteString(strings.Repeat(indentation, p.level))
-		p.column = p.level * len(indentation)
+		p.out.WriteString(strings.Repeat(" ", p.level*p.indent))
+		p.column = p.level * p.indent
 	case p.spaced:
 		p.out.WriteByte(' ')
 		p.column++
@@ -128,7 +133,7 @@ func (p *printer) body(b *body) {
 // room is how many characters fit on the line.
 func (p *printer) room() int {
 	if p.broken {
-		return lineWidth - p.level*len(indentation)
+		return lineWidth - p.level*p.indent
 	}
 	return lineWidth - p.column - 1
 }

@@ -98,6 +98,26 @@ func checkFormat(t *testing.T, source []byte) {
 	}
 }
 
+// TestFormatOfDeepSources has sources that grow with the square of their depth where
+// each level is indented.
+func TestFormatOfDeepSources(t *testing.T) {
+	t.Parallel()
+	nested := func(member string, levels int) string {
+		return strings.Repeat("["+member+" ", levels) + "1" + strings.Repeat("]", levels)
+	}
+	for _, one := range []struct{ source, line string }{
+		{nested("1", 50), "\n  [\n    1\n"},
+		{nested("1", 62), "\n [\n  1\n"},
+		{nested(`"`+strings.Repeat("a", 70)+`"`, 62), "\n[\n\"aa"},
+	} {
+		checkFormat(t, []byte(one.source))
+		out, err := rune.Format([]byte(one.source))
+		if err != nil || !strings.Contains(string(out), one.line) {
+			t.Errorf("%s is formatted as %s, %v", one.source, out, err)
+		}
+	}
+}
+
 func TestFormatKeepsVectors(t *testing.T) {
 	t.Parallel()
 	v := readVectors(t)

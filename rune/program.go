@@ -110,7 +110,7 @@ func CompileValue(source []byte, variables ...string) (*Value, error) {
 func (v *Value) Formula() nox.Noun { return v.formula }
 
 func compile(source []byte, scope ...string) (*Map, nox.Noun, error) {
-	t := newText(string(source))
+	t := newText(source)
 	tree, tokens, err := parse(t)
 	if err != nil {
 		return nil, nox.Noun{}, err

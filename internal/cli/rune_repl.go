@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-isatty"
@@ -227,7 +228,7 @@ func (r *repl) loop() error {
 				r.mem = v
 			}
 		case ":lower":
-			if v, err := rune.CompileValue([]byte(rest), r.names...); err != nil {
+			if v, err := r.compileValue(rest); err != nil {
 				r.complain(err)
 			} else {
 				r.say("%s", v.Formula())
@@ -287,13 +288,42 @@ func (r *repl) unfinished(entry string) bool {
 // binding is a let without an expression behind it.
 var binding = regexp.MustCompile(`^\s*let\s+([A-Za-z_][A-Za-z0-9_]*)\s*=`)
 
+// scoped is an expression with the values of its variables, outermost first.
+type scoped struct {
+	*rune.Value
+	values []nox.Noun
+}
+
+var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+
+// compileValue compiles an expression with those variables only that it may use: each
+// one on the subject pushes the others and ~mem further away, and makes it deeper.
+func (r *repl) compileValue(text string) (*scoped, error) {
+	var names []string
+	var values []nox.Noun
+	words := word.FindAllString(text, -1)
+	for i, name := range r.names {
+		if slices.Contains(words, name) {
+			names, values = append(names, name), append(values, r.values[i])
+		}
+	}
+	v, err := rune.CompileValue([]byte(text), names...)
+	if err == nil {
+		return &scoped{v, values}, nil
+	}
+	if _, better := rune.CompileValue([]byte(text), r.names...); better != nil {
+		err = better // which knows all names that may be meant
+	}
+	return nil, err
+}
+
 // compile compiles an expression, or the value of a let that gives it a name.
-func (r *repl) compile(entry string) (v *rune.Value, name string, err error) {
-	v, err = rune.CompileValue([]byte(entry), r.names...)
+func (r *repl) compile(entry string) (v *scoped, name string, err error) {
+	v, err = r.compileValue(entry)
 	if m := binding.FindStringSubmatch(entry); err != nil && m != nil {
 		// Blanks keep the columns of errors.
 		value := strings.Repeat(" ", len(m[0])) + strings.TrimSuffix(strings.TrimRight(entry[len(m[0]):], " \t\n"), ";")
-		if named, nameErr := rune.CompileValue([]byte(value), r.names...); nameErr == nil {
+		if named, nameErr := r.compileValue(value); nameErr == nil {
 			return named, m[1], nil
 		} else if !strings.Contains(value, ";") {
 			err = nameErr
@@ -340,7 +370,7 @@ func cost(value nox.Noun, steps uint64) string {
 
 // evaluate gives the value of an expression, or shows what is wrong with it.
 func (r *repl) evaluate(text string) (nox.Noun, bool, error) {
-	v, err := rune.CompileValue([]byte(text), r.names...)
+	v, err := r.compileValue(text)
 	if err != nil {
 		r.complain(err)
 		return nox.Noun{}, false, nil
@@ -379,9 +409,9 @@ func (r *repl) faulted(err error) error {
 
 // run evaluates, and asks for the replies to what is asked for. The error is a fault
 // or one of reading.
-func (r *repl) run(v *rune.Value) (nox.Noun, uint64, error) {
+func (r *repl) run(v *scoped) (nox.Noun, uint64, error) {
 	subject := machine.Input{State: r.mem}.Base()
-	for _, value := range r.values {
+	for _, value := range v.values {
 		subject = nox.Pair(value, subject)
 	}
 	m, err := machine.Start(subject, v.Formula(), r.steps)

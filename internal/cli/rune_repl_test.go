@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -106,6 +107,32 @@ func TestSessionOfLongLines(t *testing.T) {
 	for _, want := range []string{"the source has more than 8192 bytes", "\n2    (4 steps)\n", "depth limit", "\n4    (4 steps)\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the session does not show %q:\n%.2000q", want, out.String())
+		}
+	}
+}
+
+// TestSessionWithManyNames names more values than a program could look past, one of
+// them as deep as a noun can be.
+func TestSessionWithManyNames(t *testing.T) {
+	t.Parallel()
+	var in, out bytes.Buffer
+	fmt.Fprintf(&in, "let deep = \"%s\"\n", strings.Repeat("a", 110))
+	for i := range 100 {
+		fmt.Fprintf(&in, "let name%d = %d\n", i, i)
+	}
+	fmt.Fprint(&in, "{ let x = name0; x + name99 } + ~mem\nhead(deep)\nname98 + nam99\n")
+	a := &app{in: &in, out: &out}
+	c, _, err := a.console(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &repl{console: c, mem: nox.Atom(7), steps: 100}
+	if err := r.loop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n106    (", "\n97    (", "unknown name nam99; did you mean name99?"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the session does not show %q:\n%s", want, out.String())
 		}
 	}
 }

@@ -9,7 +9,7 @@ var (
 	// ErrCorrupt is returned for a file that SQLite finds damaged as it is opened.
 	ErrCorrupt = errors.New("is damaged")
 	// ErrForeign is returned for a file that is something else.
-	ErrForeign = errors.New("is not a store of this kind")
+	ErrForeign = errors.New("is another kind of file")
 	// ErrNewerSchema is returned, and nothing touched, when a newer version has
 	// written the file.
 	ErrNewerSchema = errors.New("was written by a newer version")

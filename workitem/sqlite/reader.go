@@ -36,7 +36,7 @@ func (s *Store) View(ctx context.Context, fn func(workitem.Reader) error) error 
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if !s.durable.wait(begun) {
+	if !s.durable.Wait(begun) {
 		return s.failure.Load()
 	}
 	return err

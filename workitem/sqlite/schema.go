@@ -1,52 +1,29 @@
 package sqlite
 
-import (
-	"bytes"
-	"crypto/sha256"
-	"errors"
-	"fmt"
-
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-)
+import "github.com/writ-authority/writ/internal/sqlitefile"
 
 // Errors of opening a store. Each comes wrapped with the path.
 var (
 	// ErrLocked is returned when another process has the store open.
-	ErrLocked = errors.New("is in use by another process")
+	ErrLocked = sqlitefile.ErrLocked
 	// ErrCorrupt is returned for a file that SQLite finds damaged as it is opened.
-	ErrCorrupt = errors.New("is damaged")
+	ErrCorrupt = sqlitefile.ErrCorrupt
 	// ErrForeign is returned for a file that is not a store of work items.
-	ErrForeign = errors.New("is not a store of work items")
+	ErrForeign = sqlitefile.ErrForeign
 	// ErrNewerSchema is returned, and nothing touched, when a newer version has
 	// written the file.
-	ErrNewerSchema = errors.New("was written by a newer version")
+	ErrNewerSchema = sqlitefile.ErrNewerSchema
 	// ErrChangedSchema is returned when a migration that the file has had is not
 	// the one of this version.
-	ErrChangedSchema = errors.New("has a schema that no version has made")
+	ErrChangedSchema = sqlitefile.ErrChangedSchema
 	// ErrUnwritable is returned when the file can't be written, most often because
 	// its disk is full.
-	ErrUnwritable = errors.New("can't be written: is there room on the disk, and is it writable?")
+	ErrUnwritable = sqlitefile.ErrUnwritable
 	// ErrUnsuitable is returned for a path on which no store can be kept safely.
-	ErrUnsuitable = errors.New("is no place for a store")
+	ErrUnsuitable = sqlitefile.ErrUnsuitable
 )
 
-// applicationID marks the file as ours, in the header of SQLite's format: "Writ".
-const applicationID = 0x57726974
-
-// migration is one step of the schema. Its text is never changed once a release
-// has it: the file keeps the checksum.
-type migration struct {
-	name string
-	sql  string
-}
-
-func (m *migration) checksum() []byte {
-	sum := sha256.Sum256([]byte(m.sql))
-	return sum[:]
-}
-
-// migrations are applied in order, forward only.
+// format is the file of a store.
 //
 // items has what changes in the life of a job, records what never does. Indexes
 // end in (created, id), the order of listings; one without a filter walks all
@@ -54,9 +31,12 @@ func (m *migration) checksum() []byte {
 // be claimed, the instant from which on it may be, or null: so the claim index has
 // no row that lies in the way. due is the deadline or the largest integer, and
 // consent_until the instant at which the gate closes.
-var migrations = []migration{{
-	name: "work items",
-	sql: `
+var format = sqlitefile.Format{
+	Name: "a store of work items",
+	ID:   0x57726974, // "Writ"
+	Migrations: []sqlitefile.Migration{{
+		Name: "work items",
+		SQL: `
 CREATE TABLE meta (
 	name  TEXT PRIMARY KEY,
 	value INTEGER NOT NULL
@@ -218,91 +198,5 @@ CREATE TABLE tokens (
 	revoked INTEGER NOT NULL
 ) WITHOUT ROWID;
 `,
-}}
-
-// check says which version of the schema a file has. A file of a newer one, and a
-// file that is something else, is refused; nothing is written.
-func check(c *sqlite.Conn, steps []migration) (version int64, err error) {
-	version, err = pragma(c, "user_version")
-	if err != nil {
-		return 0, err
-	}
-	id, err := pragma(c, "application_id")
-	if err != nil {
-		return 0, err
-	}
-	tables := int64(0)
-	err = sqlitex.ExecuteTransient(c, "SELECT count(*) FROM sqlite_schema", &sqlitex.ExecOptions{
-		ResultFunc: func(s *sqlite.Stmt) error { tables = s.ColumnInt64(0); return nil },
-	})
-	switch {
-	case err != nil:
-		return 0, err
-	case tables > 0 && id != applicationID:
-		return 0, ErrForeign
-	case version > int64(len(steps)):
-		return 0, fmt.Errorf("%w: its schema is %d, this version knows %d", ErrNewerSchema, version, len(steps))
-	}
-	for n := int64(1); n <= version; n++ {
-		if err := checkMigration(c, n, &steps[n-1]); err != nil {
-			return 0, err
-		}
-	}
-	return version, nil
-}
-
-// migrate brings a file that was checked to the schema of this version.
-func migrate(c *sqlite.Conn, version int64, steps []migration) error {
-	for n := version + 1; n <= int64(len(steps)); n++ {
-		if err := applyMigration(c, n, &steps[n-1]); err != nil {
-			return fmt.Errorf("migration %d (%s): %w", n, steps[n-1].name, err)
-		}
-	}
-	return nil
-}
-
-func checkMigration(c *sqlite.Conn, n int64, m *migration) error {
-	found := false
-	err := sqlitex.ExecuteTransient(c, "SELECT checksum FROM migrations WHERE number = ?", &sqlitex.ExecOptions{
-		Args: []any{n},
-		ResultFunc: func(s *sqlite.Stmt) error {
-			sum := make([]byte, s.ColumnLen(0))
-			s.ColumnBytes(0, sum)
-			found = bytes.Equal(sum, m.checksum())
-			return nil
-		},
-	})
-	if err == nil && !found {
-		err = fmt.Errorf("%w: migration %d differs", ErrChangedSchema, n)
-	}
-	return err
-}
-
-func applyMigration(c *sqlite.Conn, n int64, m *migration) (err error) {
-	defer sqlitex.Save(c)(&err)
-	if n == 1 {
-		err = sqlitex.ExecuteScript(c, fmt.Sprintf(`PRAGMA application_id = %d;
-			CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum BLOB NOT NULL);`, applicationID), nil)
-		if err != nil {
-			return err
-		}
-	}
-	if err := sqlitex.ExecuteScript(c, m.sql, nil); err != nil {
-		return err
-	}
-	err = sqlitex.ExecuteTransient(c, "INSERT INTO migrations (number, name, checksum) VALUES (?, ?, ?)", &sqlitex.ExecOptions{
-		Args: []any{n, m.name, m.checksum()},
-	})
-	if err != nil {
-		return err
-	}
-	return sqlitex.ExecuteTransient(c, fmt.Sprintf("PRAGMA user_version = %d", n), nil)
-}
-
-// pragma reads an integer setting.
-func pragma(c *sqlite.Conn, name string) (v int64, err error) {
-	err = sqlitex.ExecuteTransient(c, "PRAGMA "+name, &sqlitex.ExecOptions{
-		ResultFunc: func(s *sqlite.Stmt) error { v = s.ColumnInt64(0); return nil },
-	})
-	return v, err
+	}},
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -293,7 +292,7 @@ func (s *Store) sync() {
 		if last > 0 {
 			if e := s.failure.Load(); e != nil {
 				failure = e
-			} else if err := s.wal.sync(); err != nil {
+			} else if err := s.file.Sync(); err != nil {
 				s.fail("a sync of the store failed, so what was written last may be lost: restart the server", err)
 				failure = s.failure.Load()
 			}
@@ -302,9 +301,9 @@ func (s *Store) sync() {
 		}
 		took := time.Since(start)
 		if failure == nil {
-			s.durable.reach(last)
+			s.durable.Reach(last)
 		} else {
-			s.durable.fail()
+			s.durable.Fail()
 		}
 		n := 0
 		for _, c := range ready {
@@ -323,40 +322,6 @@ func (s *Store) sync() {
 			}
 		}
 	}
-}
-
-// progress is how far the log is durable.
-type progress struct {
-	mu     sync.Mutex
-	change *sync.Cond
-	number uint64
-	failed bool
-}
-
-func (p *progress) init() { p.change = sync.NewCond(&p.mu) }
-
-func (p *progress) reach(n uint64) {
-	p.mu.Lock()
-	p.number = max(p.number, n)
-	p.mu.Unlock()
-	p.change.Broadcast()
-}
-
-func (p *progress) fail() {
-	p.mu.Lock()
-	p.failed = true
-	p.mu.Unlock()
-	p.change.Broadcast()
-}
-
-// wait returns once transaction n is durable, or false if it never will be.
-func (p *progress) wait(n uint64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.number < n && !p.failed {
-		p.change.Wait()
-	}
-	return p.number >= n
 }
 
 // statements runs SQL on one connection; each text is prepared once.

@@ -1,10 +1,5 @@
 package nox
 
-import "math/bits"
-
-// lowerBits is the number of bits of v after its leading 1.
-func lowerBits(v uint64) int { return bits.Len64(v) - 1 }
-
 // plainVisits is how many pairs of nodes are compared one by one before the nouns are
 // compared by identity. It bounds what the comparison of two nouns costs that have
 // been compared before.

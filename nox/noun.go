@@ -1,5 +1,7 @@
 package nox
 
+import "math/bits"
+
 // P is the order of the field, 2^64 - 2^32 + 1. Only atoms below it have an identity.
 const P = 0xffffffff00000001
 
@@ -109,7 +111,7 @@ func (n Noun) Axis(axis uint64) (Noun, bool) {
 	if axis == 0 {
 		return Noun{}, false
 	}
-	for bit := lowerBits(axis); bit > 0; bit-- {
+	for bit := bits.Len64(axis) - 1; bit > 0; bit-- { // all after the leading 1
 		if n.pair == nil {
 			return Noun{}, false
 		}

@@ -114,6 +114,9 @@ const givenUpLine = "^C"
 
 func (t editor) ReadLine() (string, error) {
 	line, err := t.Terminal.ReadLine()
+	if err != nil {
+		fmt.Fprintln(t) // what follows does not belong to this line
+	}
 	if line == givenUpLine {
 		err = errGivenUp
 	}

@@ -33,6 +33,21 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/step")
 }
 
+// BenchmarkPlain runs the same with the evaluator of the tests.
+func BenchmarkPlain(b *testing.B) {
+	p := compile(b, summation)
+	steps := uint64(0)
+	for i := 0; b.Loop(); i++ {
+		in := machine.Input{State: nox.Atom(uint64(i)), Event: nox.Atom(uint64(900 + i%100))}
+		e := plain{limit: machine.MaxSteps}
+		if _, end := e.run(in.Base(), p.Formula(in.Event)); end != (stop{}) {
+			b.Fatal(end)
+		}
+		steps += e.used
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/step")
+}
+
 // suspended is a state in the middle of a program.
 func suspended(b *testing.B, i int) *machine.Machine {
 	b.Helper()

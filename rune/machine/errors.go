@@ -25,7 +25,8 @@ var (
 	ErrAct = errors.New("a value can't call its host")
 )
 
-// Kind is what went wrong in a program. It is an error that a [Fault] of its kind wraps, so that errors.Is(err, machine.Axis) works.
+// Kind is what went wrong in a program. It is an error that a [Fault] of its kind wraps,
+// so that errors.Is(err, machine.Axis) works.
 type Kind uint8
 
 // The kinds of faults. Their texts are stored and never change.

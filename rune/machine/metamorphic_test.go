@@ -40,6 +40,7 @@ type job struct {
 	subject, formula nox.Noun
 	limit            uint64
 	replies          []nox.Noun
+	patient          bool // encode after every step, however many there are
 }
 
 // run runs it in slices. With encode, the machine is replaced after every slice by one
@@ -151,7 +152,7 @@ func (j job) check(t failer) outcome {
 	}
 	for _, slice := range slices {
 		for _, encode := range []bool{false, true} {
-			if slice == 0 || encode && whole.used > 400 && slice < 5 {
+			if slice == 0 || encode && whole.used > 400 && slice < 5 && !j.patient {
 				continue
 			}
 			got, f := j.run(t, slice, encode)
@@ -179,6 +180,49 @@ func checkPlaces(t failer, f, exact *machine.Fault, encoded bool) {
 	for _, p := range exact.Places {
 		if !slices.Contains(f.Places, p) {
 			t.Fatalf("the fault %s is at %+v, but after decoding at %+v", exact, exact.Places, f.Places)
+		}
+	}
+}
+
+// TestKnownProgramsRunAlikeInAllWays has programs of every kind of end, some of which
+// are too seldom drawn.
+func TestKnownProgramsRunAlikeInAllWays(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		source, event string
+		value         string       // or
+		fault         machine.Kind // or an act without a reply
+	}{
+		{source: "let n = event; let p = 1; loop { if n == 0 { p } else { rebind p = p * n; rebind n = n - 1; continue } }", event: "20", value: "2432902008176640000"},
+		{source: "let l = event; let r = 0; loop { if l == 0 { r } else { rebind r = [head(l) r]; rebind l = tail(l); continue } }", event: "[1 2 3 4 0]", value: "[4 3 2 1 0]"},
+		{source: "let t = 2; let n = event; loop { if n == 0 { t } else { rebind t = [t hash(t)]; rebind n = n - 1; continue } }", event: "0", value: "2"},
+		{source: "[host(event) emit(1) query([2 ~mem])]", event: "7", value: "[5 6 7]"},
+		{source: "host(host(host(host(event))))", event: "7"},
+		{source: "let n = 0; loop { rebind n = n + 1; if n == event { head(n) } else { continue } }", event: "9", fault: machine.Axis},
+		{source: "let a = 1; loop { rebind a = [a a]; continue }", event: "0", fault: machine.NodeLimit},
+		{source: "let a = 1; loop { rebind a = [1 a]; continue }", event: "0", fault: machine.DepthLimit},
+		{source: "let a = 1; loop { rebind a = [a 1]; continue }", event: "0", fault: machine.DepthLimit},
+		{source: "loop { 1 + continue }", event: "0", fault: machine.FrameLimit},
+		{source: "loop { [host(1), continue] }", event: "0"},
+		{source: "loop { let x = 1; continue }", event: "0", fault: machine.StepLimit},
+		{source: "let a = 0xffffffff00000001; [a + 0, hash(a)]", event: "0", fault: machine.NonCanonical},
+	} {
+		p := compile(t, one.source)
+		in := machine.Input{State: parseNoun(t, "[3 4]"), Event: parseNoun(t, one.event)}
+		j := job{
+			source:  p.Map,
+			subject: in.Base(),
+			formula: p.Formula(in.Event),
+			limit:   3000,
+			replies: []nox.Noun{nox.Atom(5), nox.Atom(6), nox.Atom(7)},
+			patient: true,
+		}
+		o := j.check(t)
+		if o.fault != one.fault || o.event != (one.value == "" && one.fault == 0) {
+			t.Errorf("%s ends with %v", one.source, o)
+		}
+		if one.value != "" && !nox.Equal(o.value, parseNoun(t, one.value)) {
+			t.Errorf("%s is %s, want %s", one.source, o.value, one.value)
 		}
 	}
 }

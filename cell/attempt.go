@@ -150,7 +150,7 @@ func (e *Engine) settle(ctx context.Context, at *slot, o settlement) (Head, erro
 		if err := e.sealing.seal(d.Builder); err != nil {
 			return Head{}, err
 		}
-		head, known, err := e.repeated(ctx, d, d.Particle(d.request), func(_ Particle, event *record.Event[Particle]) bool {
+		head, known, err := e.repeated(ctx, d, func(_ Particle, event *record.Event[Particle]) bool {
 			return event.Payload == d.Particle(d.outcome.Link)
 		})
 		if known || err != nil {

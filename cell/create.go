@@ -25,7 +25,7 @@ type Birth struct {
 // Create makes a cell and activates it (section 15.2). The same birth again gives the
 // same cell with its present head, and completes what was interrupted. The error wraps
 // ErrBudget for a step limit out of range or too many acts, ErrLimit for a noun that is
-// too large, and ErrRuntime for a source that can't be compiled or started; then
+// too large, ErrMissing for a parent that is not stored, and ErrRuntime for a source that can't be compiled or started; then
 // nothing is written.
 func (e *Engine) Create(ctx context.Context, birth Birth) (Particle, Head, error) {
 	if birth.StepLimit < 1 || birth.StepLimit > machine.MaxSteps {
@@ -47,6 +47,11 @@ func (e *Engine) Create(ctx context.Context, birth Birth) (Particle, Head, error
 	}
 	if _, err := machine.Load(program, machine.Input{State: birth.Initial, Event: birth.Initial}, birth.StepLimit); err != nil {
 		return Particle{}, Head{}, runtimeError(err)
+	}
+	if birth.Parent != nil {
+		if _, _, err := e.store.Content(ctx, *birth.Parent); err != nil {
+			return Particle{}, Head{}, fmt.Errorf("parent: %w", err)
+		}
 	}
 
 	b := e.memo.Builder()

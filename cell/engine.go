@@ -15,7 +15,8 @@ import (
 type Options struct {
 	// Ward decides acts; nil denies all of them.
 	Ward Ward
-	// Cells is how many cells are kept in memory between two calls; 0 means 1024.
+	// Cells is how many cells are kept in memory between two calls; 0 means 16,384.
+	// They take 64 MiB at most: there are fewer if they are large.
 	Cells int
 }
 
@@ -32,6 +33,7 @@ type Engine struct {
 	mu     sync.Mutex
 	slots  map[Particle]*slot
 	recent *list.List // of slots that nobody uses, the last used one in front
+	weight int        // of those
 	keep   int
 }
 
@@ -41,8 +43,9 @@ type slot struct {
 	turn  sync.Mutex
 	state *state // nil if it must be read
 
-	users int
-	place *list.Element // in recent, if there are no users
+	users  int
+	place  *list.Element // in recent, if there are no users
+	weight int           // in bytes, about, while it is in recent
 }
 
 // New returns an engine on a store that nobody else writes to.
@@ -57,7 +60,7 @@ func New(store Store, o Options) *Engine {
 		e.ward = denyAll{}
 	}
 	if e.keep <= 0 {
-		e.keep = 1024
+		e.keep = 1 << 14
 	}
 	return e
 }
@@ -71,8 +74,7 @@ func (e *Engine) take(cell Particle) *slot {
 		e.slots[cell] = s
 	}
 	if s.place != nil {
-		e.recent.Remove(s.place)
-		s.place = nil
+		e.forget(s)
 	}
 	s.users++
 	e.mu.Unlock()
@@ -82,7 +84,7 @@ func (e *Engine) take(cell Particle) *slot {
 
 // release ends a turn, and forgets the cells that were not used for longest.
 func (e *Engine) release(s *slot) {
-	known := s.state != nil
+	known, weight := s.state != nil, s.state.weight()
 	s.turn.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,11 +95,23 @@ func (e *Engine) release(s *slot) {
 		delete(e.slots, s.cell)
 		return
 	}
-	s.place = e.recent.PushFront(s)
-	for e.recent.Len() > e.keep {
-		last := e.recent.Back()
-		delete(e.slots, e.recent.Remove(last).(*slot).cell)
+	s.place, s.weight = e.recent.PushFront(s), weight
+	e.weight += weight
+	for e.recent.Len() > e.keep || e.weight > maxWeight {
+		last := e.recent.Back().Value.(*slot)
+		e.forget(last)
+		delete(e.slots, last.cell)
 	}
+}
+
+// maxWeight is how many bytes the cells that nobody uses may take, about.
+const maxWeight = 64 << 20
+
+// forget takes a slot from recent. The caller has the lock.
+func (e *Engine) forget(s *slot) {
+	e.recent.Remove(s.place)
+	e.weight -= s.weight
+	s.place = nil
 }
 
 // on gives a function its turn on a cell that exists.

@@ -51,6 +51,22 @@ type act struct {
 	reason      string   // of a failure
 }
 
+// weight is about how many bytes a state takes. Nouns may share what is counted twice.
+func (s *state) weight() int {
+	if s == nil {
+		return 0
+	}
+	const pair = 48
+	weight := 1024 + 8*len(s.policy.AllowedActs) + pair*int(s.noun.Size())
+	if in := s.input; in != nil {
+		weight += 512 + len(in.saved)
+		if a := in.act; a != nil {
+			weight += 512 + pair*int(a.arguments.Size()+a.value.Size()) + len(a.reason)
+		}
+	}
+	return weight
+}
+
 // errHostile is for content that is well-formed and does not belong together.
 func errHostile(cell Particle, what string) error {
 	return fmt.Errorf("%w: cell %v: %s", ErrInvalid, cell, what)

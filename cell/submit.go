@@ -50,23 +50,23 @@ func (e *Engine) submit(ctx context.Context, at *slot, in Input, noun []byte) (H
 	if err != nil {
 		return Head{}, err
 	}
-	if refusal != nil {
-		err = e.sealing.seal(d.Builder)
-	} else {
-		err = e.finish(d)
-	}
-	if err != nil {
+	if refusal == nil {
+		// A store that knows the request refuses the write, so that nobody need ask first.
+		head, err := e.commit(ctx, at, d)
+		if !errors.Is(err, ErrConflict) {
+			return head, err
+		}
+		refusal = err
+	} else if err := e.sealing.seal(d.Builder); err != nil {
 		return Head{}, err
 	}
-	if head, known, err := e.repeated(ctx, d, d.Particle(d.request), func(event Particle, _ *record.Event[Particle]) bool {
+	head, known, err := e.repeated(ctx, d, func(event Particle, _ *record.Event[Particle]) bool {
 		return event == d.Particle(d.event)
-	}); known || err != nil {
+	})
+	if known || err != nil {
 		return head, err
 	}
-	if refusal != nil {
-		return Head{}, refusal
-	}
-	return e.write(ctx, at, d)
+	return Head{}, refusal
 }
 
 // start makes the first checkpoint of an input, and the live part of its commit.
@@ -107,9 +107,10 @@ func (e *Engine) start(ctx context.Context, d *draft, in Input, about optional) 
 	return nil, nil
 }
 
-// repeated answers a request that is known: with the head that it has led to if same
-// says so of its event, else with ErrConflict.
-func (e *Engine) repeated(ctx context.Context, d *draft, request Particle, same func(Particle, *record.Event[Particle]) bool) (head Head, known bool, err error) {
+// repeated answers the request of a draft if it is known: with the head that it has led
+// to if same says so of its event, else with ErrConflict.
+func (e *Engine) repeated(ctx context.Context, d *draft, same func(Particle, *record.Event[Particle]) bool) (head Head, known bool, err error) {
+	request := d.Particle(d.request)
 	head, known, err = e.store.Request(ctx, d.s.cell, request)
 	if err != nil || !known {
 		return Head{}, known, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/writ-authority/writ/cell/record"
 	"github.com/writ-authority/writ/nox"
+	"github.com/writ-authority/writ/rune"
 	"github.com/writ-authority/writ/rune/machine"
 )
 
@@ -94,12 +95,16 @@ func (e *Engine) tick(ctx context.Context, at *slot) (Progress, error) {
 	if in.charged >= in.limit {
 		return e.fault(ctx, at, faultBudget, in.charged, fmt.Errorf("%w: all %d steps of the input are used", ErrBudget, in.limit))
 	}
+	program, err := e.program(ctx, s.snapshot.Definition) // now, as what fails later costs the slice
+	if err != nil {
+		return Progress{}, err
+	}
 	d := e.draft(s)
 	d.next.input.reserved = min(in.limit-in.charged, Slice)
 	if _, err := e.liveCommit(ctx, at, d, EntryReserve); err != nil {
 		return Progress{}, err
 	}
-	return e.slice(ctx, at)
+	return e.slice(ctx, at, program)
 }
 
 // liveCommit commits the live part alone, or before further operations.
@@ -112,7 +117,7 @@ func (e *Engine) liveCommit(ctx context.Context, at *slot, d *draft, entry strin
 }
 
 // slice runs what is reserved and settles it. The reservation is durable.
-func (e *Engine) slice(ctx context.Context, at *slot) (Progress, error) {
+func (e *Engine) slice(ctx context.Context, at *slot, program *rune.Program) (Progress, error) {
 	s := at.state
 	in := s.input
 	// A fault charges the whole reservation.
@@ -126,10 +131,6 @@ func (e *Engine) slice(ctx context.Context, at *slot) (Progress, error) {
 	m, err := machine.Restore(in.saved, in.limit)
 	if err != nil {
 		return fail(err)
-	}
-	program, err := e.program(ctx, s.snapshot.Definition)
-	if err != nil {
-		return Progress{}, err
 	}
 	m.Trace(program.Map)
 	if in.act != nil {

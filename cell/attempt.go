@@ -79,7 +79,20 @@ func (e *Engine) begin(ctx context.Context, at *slot, operation Particle) (Attem
 	})
 	d.attempt, d.attemptID = record.Some(attempt), record.Some(attemptID)
 	d.next.input.act.stage = record.AttemptRecorded
-	if _, err := e.liveCommit(ctx, at, d, EntryAttempt, attempt); err != nil {
+	d.liveEvent(EntryAttempt, attempt)
+	if err := e.finish(d); err != nil {
+		return Attempt{}, err
+	}
+	// A store answers a write that it knows as if it had just been made. Nobody but
+	// another engine could have made this one, and then the attempt is not ours.
+	if _, known, err := e.store.Request(ctx, s.cell, d.Particle(d.request)); known || err != nil {
+		at.state = nil
+		if err == nil {
+			err = fmt.Errorf("%w: somebody else has recorded the attempt of %v", ErrConflict, operation)
+		}
+		return Attempt{}, err
+	}
+	if _, err := e.write(ctx, at, d); err != nil {
 		return Attempt{}, err
 	}
 	return Attempt{a.id, d.Particle(attemptID), a.tag, a.arguments}, nil

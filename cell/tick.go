@@ -109,11 +109,16 @@ func (e *Engine) tick(ctx context.Context, at *slot) (Progress, error) {
 
 // liveCommit commits the live part alone, or before further operations.
 func (e *Engine) liveCommit(ctx context.Context, at *slot, d *draft, entry string, more ...node) (Head, error) {
+	d.liveEvent(entry, more...)
+	return e.commit(ctx, at, d)
+}
+
+// liveEvent makes an event about the live input, which stays live.
+func (d *draft) liveEvent(entry string, more ...node) {
 	event := d.Known(d.s.input.event)
 	d.system(entry, event)
 	d.live(event, d.known(d.s.input.context))
 	d.operations = append(d.operations, more...)
-	return e.commit(ctx, at, d)
 }
 
 // slice runs what is reserved and settles it. The reservation is durable.
@@ -129,6 +134,9 @@ func (e *Engine) slice(ctx context.Context, at *slot, program *rune.Program) (Pr
 		return e.fault(ctx, at, text, in.charged+in.reserved, runtimeError(err))
 	}
 	m, err := machine.Restore(in.saved, in.limit)
+	if err == nil && m.Used() != in.used {
+		err = &machine.Fault{Kind: machine.BadCheckpoint, Reason: fmt.Sprintf("it has used %d steps where %d are recorded", m.Used(), in.used)}
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -180,10 +188,7 @@ func (e *Engine) slice(ctx context.Context, at *slot, program *rune.Program) (Pr
 		next.act = &act{tag: result.Tag, arguments: result.Arguments, stage: record.Pending}
 		more = append(more, d.operation.Link)
 	}
-	event := d.Known(in.event)
-	d.system(entry, event)
-	d.live(event, d.known(in.context))
-	d.operations = append(d.operations, more...)
+	d.liveEvent(entry, more...)
 	if in.act != nil && !bytes.Equal(saved, in.saved) {
 		d.consumed(in.act)
 	}

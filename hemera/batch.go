@@ -5,10 +5,18 @@ const lanes = 64
 
 // permuteAll permutes independent states, of which there are at most lanes.
 func permuteAll(states []state) {
-	if len(states) == 1 {
+	switch {
+	case len(states) == 1:
 		states[0].permute()
-		return
+	case len(states) >= vectorAt:
+		permuteVectors(states)
+	default:
+		permuteTogether(states)
 	}
+}
+
+// permuteTogether permutes independent states with plain arithmetic.
+func permuteTogether(states []state) {
 	var xs, rest [lanes]uint64 // element 0 of each state, and the sum of the others
 	for i := range states {
 		s := &states[i]

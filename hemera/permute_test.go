@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -49,6 +50,39 @@ func TestPermuteAllAgainstPermute(t *testing.T) {
 	}
 }
 
+// TestVectorsAgainstPlain compares both ways to permute a batch, on elements that are
+// next to where arithmetic carries, borrows or meets a zero.
+func TestVectorsAgainstPlain(t *testing.T) {
+	t.Parallel()
+	if vectorAt > lanes {
+		t.Skip("this build or processor has no vectors")
+	}
+	r := seeded(t)
+	edges := []uint64{0, 1, 2, epsilon - 1, epsilon, epsilon + 1, 1 << 63, prime - 1, prime, prime + 1, 1<<64 - 1 - epsilon, 1<<64 - 2, 1<<64 - 1}
+	for n := 1; n <= lanes; n++ {
+		for range 4 {
+			vector := make([]state, n)
+			for i := range vector {
+				vector[i] = anyState(r)
+				for e := range vector[i] {
+					if r.IntN(2) == 0 {
+						vector[i][e] = edges[r.IntN(len(edges))]
+					}
+				}
+			}
+			plain := slices.Clone(vector)
+			in := slices.Clone(vector)
+			permuteVectors(vector)
+			permuteTogether(plain)
+			for i := range vector {
+				if vector[i].canonical() != plain[i].canonical() {
+					t.Fatalf("state %d of %d: %x is %x, want %x", i, n, in[i], vector[i].canonical(), plain[i].canonical())
+				}
+			}
+		}
+	}
+}
+
 func TestPermuteRefusesWhatIsNoElement(t *testing.T) {
 	t.Parallel()
 	for i := range width {
@@ -80,6 +114,22 @@ func FuzzPermute(f *testing.F) {
 			t.Errorf("permutation of %x: %x, in a batch %x, want %x", s, one, some, want)
 		}
 	})
+}
+
+// BenchmarkTogether is BenchmarkPermuteAll without vectors.
+func BenchmarkTogether(b *testing.B) {
+	for _, n := range []int{4, 16, 64} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			states := make([]state, n)
+			for i := range states {
+				states[i][0] = rand.Uint64()
+			}
+			for b.Loop() {
+				permuteTogether(states)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/state")
+		})
+	}
 }
 
 // BenchmarkPermute permutes its own output, as a long message does.

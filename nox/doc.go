@@ -8,8 +8,8 @@
 //
 // A noun has a text form, [Parse] and [Noun.String], and a byte form with exactly one
 // encoding of each noun, [Encode] and [Decode]. Both are read within [Limits] that hold
-// before anything is allocated, so that neither hostile text nor hostile bytes can use
-// more memory than they allow.
+// before anything is allocated: however long hostile text or hostile bytes are, reading
+// them allocates at most 64 bytes for each node that the limits allow.
 //
 // [Reduce] evaluates a formula, which is a noun too, against an object. It computes in
 // the field of integers modulo [P] and on 32-bit words, takes a cost for each pattern

@@ -153,6 +153,9 @@ func (p *parser) close() (Noun, error) {
 	return n, nil
 }
 
+// atomDigits is how many digits the largest atom has.
+const atomDigits = 20
+
 func (p *parser) number() (Noun, error) {
 	if err := p.admit(); err != nil {
 		return Noun{}, err
@@ -169,7 +172,7 @@ func (p *parser) number() (Noun, error) {
 	if len(digits) > 1 && digits[0] == '0' {
 		return Noun{}, p.fail(p.at, ErrSyntax, "a number has no leading zeros")
 	}
-	v, err := strconv.ParseUint(digits, 10, 64)
+	v, err := strconv.ParseUint(digits[:min(len(digits), atomDigits+1)], 10, 64) // it copies what it refuses
 	if err != nil {
 		return Noun{}, p.fail(p.at, ErrSyntax, fmt.Sprintf("this number is above %d, the largest atom", uint64(math.MaxUint64)))
 	}

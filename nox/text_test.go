@@ -1,8 +1,10 @@
 package nox_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -150,6 +152,50 @@ func TestTextRoundTrip(t *testing.T) {
 			t.Fatalf("%s came back as %v", text, back)
 		}
 	})
+}
+
+// TestReadingIsBounded reads hostile texts and artifacts of 4 MiB, and the largest
+// nouns, and counts all that is allocated. Nothing may run beside it.
+func TestReadingIsBounded(t *testing.T) {
+	const size, bytesPerNode = 4 << 20, 64
+	largest := tree(32768)
+	artifact, err := nox.Encode(largest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readers := map[string]func() error{}
+	for name, text := range map[string]string{
+		"brackets": strings.Repeat("[", size),
+		"pairs":    strings.Repeat("[1 ", size/3),
+		"members":  "[" + strings.Repeat("1 ", size/2),
+		"digits":   strings.Repeat("9", size),
+		"spaces":   strings.Repeat(" ", size),
+		"lines":    strings.Repeat("\n", size),
+		"leaves":   strings.Repeat("[[1 1] ", size/7),
+		"largest":  largest.String() + strings.Repeat(" ", size) + "x",
+	} {
+		readers["text of "+name] = func() error { _, err := nox.Parse(text); return err }
+	}
+	for name, b := range map[string][]byte{
+		"pairs":   bytes.Repeat([]byte{1}, size),
+		"atoms":   make([]byte, size),
+		"members": bytes.Repeat(listBytes(1)[:10], size/10),
+		"largest": append(artifact, make([]byte, size)...),
+	} {
+		readers["artifact of "+name] = func() error { _, err := nox.Decode(b); return err }
+	}
+	for name, read := range readers {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := read()
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("the %s is read", name)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > bytesPerNode*nox.Text.Nodes {
+			t.Errorf("reading the %s allocates %d bytes", name, used)
+		}
+	}
 }
 
 func FuzzParse(f *testing.F) {

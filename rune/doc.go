@@ -10,9 +10,9 @@
 //
 // Compiling is total: any byte string is compiled or refused, with an [Error] that
 // has the line, the column, the text of the line and a caret. Sizes are bounded
-// before anything is built ([MaxSource], [MaxTokens], [MaxNesting],
-// [MaxExpressions], [MaxLowering]), so neither time nor stack depends on more than
-// these. A Program is immutable and may be shared between goroutines.
+// before anything is built ([MaxSource], [MaxTokens], [MaxNesting], [MaxLowering]), so
+// neither time nor stack depends on more than these, and compiling or formatting allocates at most 4 MiB. A Program is immutable and
+// may be shared between goroutines.
 //
 // The body's nouns are made anew for each Program and none of them occurs in two
 // places, so that [Program.Place] can tell from a formula that is being evaluated

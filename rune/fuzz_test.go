@@ -4,12 +4,44 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/writ-authority/writ/rune"
 )
+
+// TestCompilingIsBounded compiles and formats the dearest sources and counts all that is
+// allocated. Nothing may run beside it.
+func TestCompilingIsBounded(t *testing.T) {
+	const bound = 4 << 20
+	for name, source := range map[string]string{
+		"rebinds":      "let w = 1; " + strings.Repeat("let v = 0; ", 60) + strings.Repeat("rebind w = 1; ", 40) + "1",
+		"long string":  `"` + strings.Repeat("a", rune.MaxSource-2) + `"`,
+		"long name":    "let " + strings.Repeat("a", 4000) + " = 1; " + strings.Repeat("a", 3000) + "b",
+		"lists":        strings.Repeat("[1 ", 62) + "1" + strings.Repeat("]", 62),
+		"calls":        strings.Repeat("host(", 62) + "1" + strings.Repeat(")", 62),
+		"members":      "[" + strings.Repeat("1 ", 128) + "]",
+		"negations":    strings.Repeat("if !!!!!!!!1 { 1 } else ", 20) + "{ 1 }",
+		"comments":     strings.Repeat("//\n", rune.MaxSource/3) + "1",
+		"lines":        strings.Repeat("\n", rune.MaxSource-1) + "1",
+		"many words":   strings.Repeat("1+", 1<<20) + "1",
+		"wrong bytes":  strings.Repeat("\xff", 1<<20),
+		"a wrong line": strings.Repeat("a", rune.MaxSource-1) + "\x00",
+	} {
+		text := []byte(source)
+		var before, compiled, formatted runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = rune.Compile(text) // refused or not
+		runtime.ReadMemStats(&compiled)
+		_, _ = rune.Format(text)
+		runtime.ReadMemStats(&formatted)
+		if a, b := compiled.TotalAlloc-before.TotalAlloc, formatted.TotalAlloc-compiled.TotalAlloc; a > bound || b > bound {
+			t.Errorf("the source of %s takes %d bytes to compile and %d to format", name, a, b)
+		}
+	}
+}
 
 // FuzzCompile says that any bytes are compiled or refused with a place inside of
 // them, and that what compiles can be formatted.

@@ -296,7 +296,7 @@ func (a *app) runeRun() *cobra.Command {
 				return located(args[0], err)
 			}
 			doc := runeRunDoc{Schema: "writ.rune-run.v1", File: args[0], Acts: []runeActDoc{}}
-			if err := doc.run(m, slice, answers); err != nil {
+			if err := doc.run(c.Context(), m, slice, answers); err != nil {
 				var f *machine.Fault
 				if errors.As(err, &f) {
 					steps := plural(int(m.Used()), "step", "steps")
@@ -318,8 +318,11 @@ func (a *app) runeRun() *cobra.Command {
 }
 
 // run runs m to its end, or to an act that is not answered.
-func (d *runeRunDoc) run(m *machine.Machine, slice uint64, replies []nox.Noun) error {
+func (d *runeRunDoc) run(ctx context.Context, m *machine.Machine, slice uint64, replies []nox.Noun) error {
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		r, err := m.Run(slice)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package store
 
 import (
 	"container/list"
+	"encoding/binary"
 	"sync"
 
 	"github.com/writ-authority/writ/cell/record"
@@ -62,44 +63,60 @@ func (c *cache) clear() {
 	c.size = 0
 }
 
-// known are particles that the store has for certain: a bounded number, those that
-// were learnt last.
-type known struct{ shards [16]knownShard }
+// known are particles that the store has for certain: a bounded number, mostly those
+// that were learnt last. Each has a place among a few others, of which it drives one
+// out.
+type known struct{ shards [knownShards]knownShard }
 
 type knownShard struct {
-	mu       sync.RWMutex
-	cur, old map[record.Particle]struct{}
+	mu   sync.Mutex
+	sets []knownSet // none before the first particle
 }
 
-// knownSize is how many particles one generation of a shard has.
-const knownSize = 1 << 12
-
-func newKnown() *known {
-	k := new(known)
-	k.clear()
-	return k
+type knownSet struct {
+	names [4]record.Particle // a name of zeros is none
+	next  uint8              // to be driven out
 }
 
-func (k *known) shard(p *record.Particle) *knownShard { return &k.shards[p[8]%16] }
+const (
+	knownShards = 64
+	knownSets   = 512 // of a shard: 4 MB for all 131,072 particles
+)
+
+func newKnown() *known { return new(known) }
+
+// place is where a particle may be.
+func (k *known) place(p *record.Particle) (*knownShard, uint64) {
+	n := binary.LittleEndian.Uint64(p[8:])
+	return &k.shards[n%knownShards], n / knownShards % knownSets
+}
+
+func (s *knownSet) has(p *record.Particle) bool {
+	for i := range s.names {
+		if s.names[i] == *p {
+			return true
+		}
+	}
+	return false
+}
 
 func (k *known) has(p record.Particle) bool {
-	s := k.shard(&p)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if _, ok := s.cur[p]; ok {
-		return true
-	}
-	_, ok := s.old[p]
-	return ok
+	s, set := k.place(&p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sets != nil && p != record.Particle{} && s.sets[set].has(&p)
 }
 
 func (k *known) add(p record.Particle) {
-	s := k.shard(&p)
+	s, set := k.place(&p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cur[p] = struct{}{}
-	if len(s.cur) >= knownSize {
-		s.old, s.cur = s.cur, make(map[record.Particle]struct{}, knownSize)
+	if s.sets == nil {
+		s.sets = make([]knownSet, knownSets)
+	}
+	if at := &s.sets[set]; !at.has(&p) {
+		at.names[at.next] = p
+		at.next = (at.next + 1) % uint8(len(at.names))
 	}
 }
 
@@ -107,7 +124,7 @@ func (k *known) clear() {
 	for i := range k.shards {
 		s := &k.shards[i]
 		s.mu.Lock()
-		s.cur, s.old = map[record.Particle]struct{}{}, nil
+		s.sets = nil
 		s.mu.Unlock()
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"encoding/binary"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/writ-authority/writ/cell/record"
@@ -27,26 +28,49 @@ func compareEntries(a, b entry) int {
 // table is the part of the index that is in memory: of the packs that no run has yet.
 // One that is full does not change any more.
 type table struct {
-	places map[key]place
-	others map[key][]place // of keys that were there already
-	more   int             // places in others
-	last   int64           // pack
+	entries []entry
+	slots   []uint32 // 1 + the number of an entry, in or after the slot of its key; 0 is free
+	shift   int      // from a mixed key to its slot
+	last    int64    // pack
 }
 
-func newTable() *table { return &table{places: map[key]place{}, others: map[key][]place{}} }
+func newTable() *table {
+	t := new(table)
+	t.resize(8)
+	return t
+}
 
-func (t *table) len() int { return len(t.places) + t.more }
+// mixer keeps those who choose content from choosing slots.
+var mixer = rand.Uint64() | 1
+
+// resize makes 2^bits slots.
+func (t *table) resize(bits int) {
+	t.slots, t.shift = make([]uint32, 1<<bits), 64-bits
+	for i := range t.entries {
+		t.put(i)
+	}
+}
+
+// put enters an entry into the first free slot for it.
+func (t *table) put(i int) {
+	at := uint64(t.entries[i].key) * mixer >> t.shift
+	for t.slots[at] != 0 {
+		at = (at + 1) & uint64(len(t.slots)-1)
+	}
+	t.slots[at] = uint32(i + 1)
+}
+
+func (t *table) len() int { return len(t.entries) }
 
 // add adds all items of a pack.
 func (t *table) add(number int64, p *pack) {
 	for i := range p.items() {
 		name := p.particle(i)
-		k, at := keyOf(&name), placeOf(number, i)
-		if _, taken := t.places[k]; taken {
-			t.others[k] = append(t.others[k], at)
-			t.more++
+		t.entries = append(t.entries, entry{keyOf(&name), placeOf(number, i)})
+		if 2*len(t.entries) > len(t.slots) {
+			t.resize(64 - t.shift + 1)
 		} else {
-			t.places[k] = at
+			t.put(len(t.entries) - 1)
 		}
 	}
 	t.last = number
@@ -54,24 +78,35 @@ func (t *table) add(number int64, p *pack) {
 
 // find appends the places of a key.
 func (t *table) find(places []place, k key) []place {
-	at, ok := t.places[k]
-	if !ok {
-		return places
+	at := uint64(k) * mixer >> t.shift
+	for ; t.slots[at] != 0; at = (at + 1) & uint64(len(t.slots)-1) {
+		if e := &t.entries[t.slots[at]-1]; e.key == k {
+			places = append(places, e.place)
+		}
 	}
-	return append(append(places, at), t.others[k]...)
+	return places
 }
 
 // sorted returns the entries in the order of runs.
 func (t *table) sorted() []entry {
-	list := slices.Grow([]entry(nil), t.len())
-	for k, at := range t.places {
-		list = append(list, entry{k, at})
+	// Keys are uniform: by their highest bits they fall into short lists.
+	const bits = 12
+	var ends [1<<bits + 1]int
+	for _, e := range t.entries {
+		ends[e.key>>(64-bits)+1]++
 	}
-	for k, places := range t.others {
-		for _, at := range places {
-			list = append(list, entry{k, at})
-		}
+	for i := range 1 << bits {
+		ends[i+1] += ends[i]
 	}
-	slices.SortFunc(list, compareEntries)
+	list := make([]entry, len(t.entries))
+	next := ends
+	for _, e := range t.entries {
+		b := e.key >> (64 - bits)
+		list[next[b]] = e
+		next[b]++
+	}
+	for i := range 1 << bits {
+		slices.SortFunc(list[ends[i]:ends[i+1]], compareEntries)
+	}
 	return list
 }

@@ -71,14 +71,21 @@ type node struct {
 	// or word; the left node above and the right one below 2^32 of a pair; the place in
 	// blobs of a blob; and the lowest limb of what is known.
 	value uint64
-	// level is 0 for what the store has, and otherwise one more than those of the nodes
-	// that it depends on.
+	// level is 0 for what the store has and 1 for blobs. A pair is one level above its
+	// members, and an atom two levels above the node whose particle it is about, or above
+	// blobs if it is a number: one level is one permutation.
 	level int32
 	ref   Node // the value that spells the particle of this node, or none
 	op    uint8
 }
 
 func both(a, b Node) uint64 { return uint64(a)<<32 | uint64(b) }
+
+// firstStep is the level of what is hashed first after the blobs.
+const firstStep = 2
+
+// above is the level n levels above a node.
+func (n *node) above(levels int32) int32 { return max(n.level, firstStep-1) + levels }
 
 func (n *node) left() Node  { return Node(n.value >> 32) }
 func (n *node) right() Node { return Node(uint32(n.value)) }
@@ -209,7 +216,7 @@ func (b *Builder) Atom(v uint64) Node {
 		b.table[at] = n
 		return n
 	}
-	return b.made(at, opAtom, v, 1)
+	return b.made(at, opAtom, v, firstStep+1)
 }
 
 // Pair is two pieces of data.
@@ -219,15 +226,15 @@ func (b *Builder) Pair(left, right Node) Node {
 	if n != 0 {
 		return n
 	}
-	level := max(b.nodes[left].level, b.nodes[right].level)
-	if level == 0 {
+	x, y := &b.nodes[left], &b.nodes[right]
+	if x.level == 0 && y.level == 0 {
 		if p, ok := b.memo.pair(&b.ids[left], &b.ids[right]); ok {
 			n = b.add(node{op: opPair, value: value}, p)
 			b.table[at] = n
 			return n
 		}
 	}
-	return b.made(at, opPair, value, level+1)
+	return b.made(at, opPair, value, max(x.above(1), y.above(1)))
 }
 
 // Blob are bytes, which must not change before the builder is done with.
@@ -261,8 +268,7 @@ func (b *Builder) Ref(to Node) Node {
 	if n := b.nodes[to].ref; n != 0 {
 		return n
 	}
-	level := b.nodes[to].level
-	if level == 0 {
+	if b.nodes[to].level == 0 {
 		if p, ok := b.memo.ref(&b.ids[to]); ok {
 			n := b.Known(p)
 			b.nodes[to].ref = n
@@ -274,7 +280,7 @@ func (b *Builder) Ref(to Node) Node {
 		value := both(to, Node(i))
 		n, at := b.find(opLimb, value, nil)
 		if n == 0 {
-			n = b.made(at, opLimb, value, level+1)
+			n = b.made(at, opLimb, value, b.nodes[to].above(2))
 		}
 		limbs[i] = n
 	}
@@ -348,7 +354,7 @@ func (b *Builder) nonce(n *Nonce[Node]) Node {
 			value := both(of, Node(i))
 			var at uint64
 			if word, at = b.find(opWord, value, nil); word == 0 {
-				word = b.made(at, opWord, value, b.nodes[of].level+1)
+				word = b.made(at, opWord, value, b.nodes[of].above(2))
 			}
 		} else {
 			word = b.Atom(uint64(binary.LittleEndian.Uint32(n.Bytes[4*i:])))

@@ -95,7 +95,7 @@ func (m *Memo) learn(b *Builder) {
 			m.small[n.value/64].add(int(n.value % 64))
 		case n.op == opAtom:
 			m.atoms.put(&n.value, n.value, &b.ids[i])
-		case n.op == opPair && n.level <= 2 && b.nodes[n.left()].lasts() && b.nodes[n.right()].lasts():
+		case n.op == opPair && b.nodes[n.left()].lasts() && b.nodes[n.right()].lasts():
 			left, right := &b.ids[n.left()], &b.ids[n.right()]
 			m.pairs.put(&[2]Particle{*left, *right}, mixed(left, right), &b.ids[i])
 		}
@@ -114,9 +114,8 @@ func (m *Memo) learn(b *Builder) {
 	m.learnWords(b)
 }
 
-// lasts tells content that may be met again as a member of the same pair from parts
-// of the spelling of a particle, which is remembered as a whole.
-func (n *node) lasts() bool { return n.op != opLimb && n.op != opWord }
+// lasts tells what a pair may be met again with: content that was known, or a number.
+func (n *node) lasts() bool { return n.level == 0 || n.op == opAtom }
 
 func (m *Memo) learnWords(b *Builder) {
 	is := func(w named) bool { return b.nodes[w.node].level > 0 && len(w.text) <= memoWord }

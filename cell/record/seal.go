@@ -20,7 +20,6 @@ func (b *Builder) Seal() error { return Seal(b) }
 func Seal(builders ...*Builder) error {
 	var first error
 	s := sealers.Get().(*sealer)
-	defer sealers.Put(s)
 	s.work = s.work[:0]
 	for _, b := range builders {
 		if b.err != nil {
@@ -34,6 +33,7 @@ func Seal(builders ...*Builder) error {
 		}
 	}
 	s.seal()
+	sealers.Put(s)
 	return first
 }
 
@@ -46,6 +46,7 @@ type sealer struct {
 	ends    []int    // of each level and kind in order
 	order   []member // all nodes that are hashed but for blobs, by level and kind
 	blobs   []member
+	steps   hemera.Pipeline
 	values  []uint64
 	members [][2]Particle
 	data    [][]byte
@@ -60,26 +61,20 @@ type member struct {
 
 var sealers = sync.Pool{New: func() any { return new(sealer) }}
 
-// At each level all atoms are hashed at once, and then all pairs.
+// The nodes of a level are atoms and then pairs.
 const (
 	levelAtoms = iota
 	levelPairs
 	levelKinds
 )
 
+// seal hashes all blobs, and then level by level what is above them. Atoms are begun
+// one level before theirs, which has been left for that.
 func (s *sealer) seal() {
 	s.sort()
 	s.hashBlobs()
-	from := 0
-	for i, end := range s.ends {
-		if end > from {
-			if i%levelKinds == levelAtoms {
-				s.hashAtoms(s.order[from:end])
-			} else {
-				s.hashPairs(s.order[from:end])
-			}
-		}
-		from = end
+	for level := firstStep; level < len(s.ends)/levelKinds; level++ {
+		s.step(s.group(level+1, levelAtoms), s.group(level, levelAtoms), s.group(level, levelPairs))
 	}
 	for _, b := range s.work {
 		b.sealed = true
@@ -88,13 +83,23 @@ func (s *sealer) seal() {
 	clear(s.work)
 }
 
+// group are the nodes of a level and a kind.
+func (s *sealer) group(level, kind int) []member {
+	at := level*levelKinds + kind
+	if at >= len(s.ends) {
+		return nil
+	}
+	return s.order[s.ends[at-1]:s.ends[at]]
+}
+
 // sort puts the nodes in the order in which they are hashed.
 func (s *sealer) sort() {
 	depth, total := int32(0), 0
 	for _, b := range s.work {
 		depth = max(depth, b.depth)
 	}
-	s.ends = append(s.ends[:0], make([]int, levelKinds*(depth+1))...)
+	s.ends = slices.Grow(s.ends[:0], levelKinds*int(depth+1))[:levelKinds*int(depth+1)]
+	clear(s.ends)
 	s.blobs = s.blobs[:0]
 	for i, b := range s.work {
 		for n := 1; n < len(b.nodes); n++ {
@@ -131,12 +136,6 @@ func (n *node) group() int32 {
 	return levelKinds*n.level + levelAtoms
 }
 
-// buffer returns room for n identities.
-func (s *sealer) buffer(n int) []Particle {
-	s.ids = slices.Grow(s.ids[:0], n)[:n]
-	return s.ids
-}
-
 func (s *sealer) set(members []member, ids []Particle) {
 	for k, m := range members {
 		s.work[m.builder].ids[m.node] = ids[k]
@@ -152,36 +151,30 @@ func (s *sealer) hashBlobs() {
 		b := s.work[m.builder]
 		s.data = append(s.data, b.blobs[b.nodes[m.node].value])
 	}
-	ids := s.buffer(len(s.data))
-	hemera.SumAll(ids, s.data)
-	s.set(s.blobs, ids)
+	s.ids = slices.Grow(s.ids[:0], len(s.data))[:len(s.data)]
+	hemera.SumAll(s.ids, s.data)
+	s.set(s.blobs, s.ids)
 	clear(s.data)
 }
 
-func (s *sealer) hashAtoms(atoms []member) {
+// step begins the atoms of the next level, ends those of this one, and hashes its pairs.
+func (s *sealer) step(begun, ended, pairs []member) {
 	s.values = s.values[:0]
-	for _, m := range atoms {
+	for _, m := range begun {
 		s.values = append(s.values, s.work[m.builder].number(m.node))
 	}
-	ids := s.buffer(len(s.values))
-	if err := hemera.AtomIDs(ids, s.values); err != nil {
-		panic(err) // Atom has refused those; limbs and words are elements
-	}
-	s.set(atoms, ids)
-}
-
-func (s *sealer) hashPairs(pairs []member) {
 	s.members = slices.Grow(s.members[:0], len(pairs))[:len(pairs)]
 	for k, m := range pairs {
 		b := s.work[m.builder]
 		x := &b.nodes[m.node]
 		s.members[k][0], s.members[k][1] = b.ids[x.left()], b.ids[x.right()]
 	}
-	ids := s.buffer(len(s.members))
-	if err := hemera.PairIDs(ids, s.members); err != nil {
-		panic(err) // Known has refused what no hash results in
+	atomIDs, pairIDs, err := s.steps.Step(s.values, s.members)
+	if err != nil {
+		panic(err) // Atom and Known have refused what is no element
 	}
-	s.set(pairs, ids)
+	s.set(ended, atomIDs)
+	s.set(pairs, pairIDs)
 }
 
 // number is what an atom stands for.

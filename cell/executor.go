@@ -2,6 +2,9 @@ package cell
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/writ-authority/writ/nox"
 )
@@ -9,15 +12,15 @@ import (
 // Executor performs acts. It is asked once for each attempt, after the attempt was
 // recorded, and never again for the same one.
 type Executor interface {
-	// Do performs an act. The error of a Result that is OutcomeUnknown says why it is
-	// not known what became of the act; with any other it must be nil.
+	// Do performs an act, and returns soon after ctx is done. An error says why it is
+	// not known what became of the act, whatever the Result is.
 	Do(ctx context.Context, r Request) (Result, error)
 }
 
 // Finder is an Executor that can prove what became of an attempt that was recorded by
 // an earlier process and has no outcome. It must not perform the act.
 type Finder interface {
-	// Find returns OutcomeUnknown unless there is a proof.
+	// Find returns OutcomeUnknown, or an error that says why, unless there is a proof.
 	Find(ctx context.Context, r Request) (Result, error)
 }
 
@@ -65,4 +68,22 @@ type Result struct {
 	Outcome Outcome
 	Value   nox.Noun // of OutcomeSucceeded
 	Reason  string   // of OutcomeFailed, for a person; it becomes part of the cell's history
+}
+
+// Failure is a definite failure. The reason is cut to what can be recorded.
+func Failure(format string, args ...any) Result {
+	return Result{Outcome: OutcomeFailed, Reason: recordable(fmt.Sprintf(format, args...))}
+}
+
+// recordable is a reason of at most MaxReason bytes of UTF-8.
+func recordable(reason string) string {
+	reason = strings.ToValidUTF8(reason, "\ufffd")
+	if len(reason) <= MaxReason {
+		return reason
+	}
+	cut := MaxReason
+	for !utf8.RuneStart(reason[cut]) {
+		cut--
+	}
+	return reason[:cut]
 }

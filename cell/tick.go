@@ -42,7 +42,7 @@ func (k ProgressKind) String() string {
 // Progress is the answer of a tick.
 type Progress struct {
 	Kind      ProgressKind
-	Head      Head     // of Advanced and Complete
+	Head      Head     // of Advanced and Complete; beside an error, of the fault that ended the input
 	State     nox.Noun // of Complete
 	Operation Particle // the id, of Awaiting and Unknown
 	Attempt   Particle // the id, of Unknown

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/writ-authority/writ/cell"
 	"github.com/writ-authority/writ/nox"
@@ -89,17 +88,9 @@ func (g *Registry) offer() string {
 	return "requests are " + strings.Join(usages, " or ")
 }
 
-// failed is a definite failure. The reason is cut to what a cell can record.
+// failed is a definite failure: nothing was done, or nothing that anybody asked for.
 func failed(format string, args ...any) (cell.Result, error) {
-	reason := strings.ToValidUTF8(fmt.Sprintf(format, args...), "\ufffd")
-	if len(reason) > cell.MaxReason {
-		cut := cell.MaxReason
-		for !utf8.RuneStart(reason[cut]) {
-			cut--
-		}
-		reason = reason[:cut]
-	}
-	return cell.Result{Outcome: cell.OutcomeFailed, Reason: reason}, nil
+	return cell.Failure(format, args...), nil
 }
 
 // succeeded is the reply of an adapter.

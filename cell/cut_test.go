@@ -287,7 +287,9 @@ func cutAt(t *testing.T, script []step, store *celltest.Memory, p *person, warm 
 			t.Fatalf("%s: an input was admitted before the store was opened again", where)
 		}
 		store.Reopen()
-		e = cell.New(store, cell.Options{Ward: cell.LocalWard{}})
+		if !warm { // else the engine has to find out itself
+			e = cell.New(store, cell.Options{Ward: cell.LocalWard{}})
+		}
 	}
 	rest := script
 	if hit != celltest.CallWrite {

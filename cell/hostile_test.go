@@ -406,6 +406,22 @@ func TestAttemptsOfTwoEngines(t *testing.T) {
 	}
 }
 
+// TestConflictsAreReadAgain has a head that moves behind the back of an engine.
+func TestConflictsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	store := celltest.NewMemory()
+	e, other := cell.New(store, cell.Options{}), cell.New(store, cell.Options{})
+	c := create(t, e, "~mem + event", "0", 100)
+	submit(t, other, c, 1, "7")
+	if _, err := e.Manage(ctx, c, record.Paused); !errors.Is(err, cell.ErrConflict) {
+		t.Fatalf("%v, expected %v", err, cell.ErrConflict)
+	}
+	if p := tick(t, e, c, cell.Complete); p.State.String() != "7" {
+		t.Errorf("state %v, expected 7", p.State)
+	}
+}
+
 func TestNoncesAreUsedOnce(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

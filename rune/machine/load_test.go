@@ -161,6 +161,11 @@ func TestEval(t *testing.T) {
 		"7":                       "7",
 		`[1, "ab", 0x10]`:         "[1 [97 98 0] 16]",
 		"{ let x = 3; [x x * x]}": "[3 9]",
+		`""`:                      "0",
+		`"é"`:                     "[195 169 0]",
+		`["clock", 0]`:            "[[99 108 111 99 107 0] 0]",
+		`head("ab")`:              "97",
+		`"a" == [97, 0]`:          "0",
 	} {
 		if n, err := machine.Eval([]byte(text)); err != nil || !nox.Equal(n, parseNoun(t, want)) {
 			t.Errorf("%s is %s, %v; want %s", text, n, err, want)

@@ -5,20 +5,32 @@
 package hemera
 
 // externalAVX512 multiplies eight states by the matrix of the external layer and adds constants.
+//
+//go:noescape
 func externalAVX512(s *[16][8]uint64, c *[2][16]uint64)
 
 // roundsAVX512 makes n full rounds of eight states: the S-boxes, then the external layer with constants.
+//
+//go:noescape
 func roundsAVX512(s *[16][8]uint64, c *[2][16]uint64, n int)
 
 // addAVX512 adds constants, which are canonical, to eight states.
+//
+//go:noescape
 func addAVX512(s *[16][8]uint64, c *[16]uint64)
 
 // partialAVX512 makes the internal layer of eight states. x has the inverses of their elements 0 and
 // gets their successors, with the constant next; rest has the sums of the other elements.
+//
+//go:noescape
 func partialAVX512(s *[16][8]uint64, x *[8]uint64, rest *[8]uint64, d *[16]uint64, next *uint64)
 
 // productsAVX512 sets products[i] to xs[0]·…·xs[i], lane by lane, with 1 in place of 0.
+//
+//go:noescape
 func productsAVX512(products *[8]uint64, xs *[8]uint64, n int)
 
 // inversesAVX512 replaces xs[i] by 1/xs[i] and leaves what is 0. inverse is that of products[n-1].
+//
+//go:noescape
 func inversesAVX512(xs *[8]uint64, products *[8]uint64, inverse *[8]uint64, n int)

@@ -202,6 +202,7 @@ func (f *field) external(s, c Register, low Mem) {
 
 func external() {
 	TEXT("externalAVX512", 0, "func(s *[16][8]uint64, c *[2][16]uint64)")
+	Pragma("noescape")
 	Doc("externalAVX512 multiplies eight states by the matrix of the external layer and adds constants.")
 	s, c := Load(Param("s"), GP64()), Load(Param("c"), GP64())
 	f := newField()
@@ -212,6 +213,7 @@ func external() {
 
 func rounds() {
 	TEXT("roundsAVX512", 0, "func(s *[16][8]uint64, c *[2][16]uint64, n int)")
+	Pragma("noescape")
 	Doc("roundsAVX512 makes n full rounds of eight states: the S-boxes, then the external layer with constants.")
 	s, c, n := Load(Param("s"), GP64()), Load(Param("c"), GP64()), Load(Param("n"), GP64())
 	f := newField()
@@ -228,6 +230,7 @@ func rounds() {
 
 func addConstants() {
 	TEXT("addAVX512", NOSPLIT, "func(s *[16][8]uint64, c *[16]uint64)")
+	Pragma("noescape")
 	Doc("addAVX512 adds constants, which are canonical, to eight states.")
 	s, c := Load(Param("s"), GP64()), Load(Param("c"), GP64())
 	f := newField()
@@ -243,6 +246,7 @@ func addConstants() {
 
 func partial() {
 	TEXT("partialAVX512", NOSPLIT, "func(s *[16][8]uint64, x, rest *[8]uint64, d *[16]uint64, next *uint64)")
+	Pragma("noescape")
 	Doc("partialAVX512 makes the internal layer of eight states. x has the inverses of their elements 0 and",
 		"gets their successors, with the constant next; rest has the sums of the other elements.")
 	s, px, prest := Load(Param("s"), GP64()), Load(Param("x"), GP64()), Load(Param("rest"), GP64())
@@ -309,6 +313,7 @@ func newOne() VecVirtual {
 
 func products() {
 	TEXT("productsAVX512", NOSPLIT, "func(products, xs *[8]uint64, n int)")
+	Pragma("noescape")
 	Doc("productsAVX512 sets products[i] to xs[0]·…·xs[i], lane by lane, with 1 in place of 0.")
 	p, xs, n := Load(Param("products"), GP64()), Load(Param("xs"), GP64()), Load(Param("n"), GP64())
 	f := newField()
@@ -331,6 +336,7 @@ func products() {
 
 func inverses() {
 	TEXT("inversesAVX512", NOSPLIT, "func(xs, products, inverse *[8]uint64, n int)")
+	Pragma("noescape")
 	Doc("inversesAVX512 replaces xs[i] by 1/xs[i] and leaves what is 0. inverse is that of products[n-1].")
 	xs, p := Load(Param("xs"), GP64()), Load(Param("products"), GP64())
 	inv, n := Load(Param("inverse"), GP64()), Load(Param("n"), GP64())

@@ -69,6 +69,13 @@ func particle(s *sqlite.Stmt, column int) (p record.Particle, ok bool) {
 
 // reading lends a connection for reading until ctx ends.
 func (s *Store) reading(ctx context.Context, fn func(conn) error) error {
+	s.reads.RLock()
+	defer s.reads.RUnlock()
+	return s.borrow(ctx, fn)
+}
+
+// borrow is reading for those who have taken reads already.
+func (s *Store) borrow(ctx context.Context, fn func(conn) error) error {
 	var c conn
 	select {
 	case c = <-s.readers:

@@ -18,6 +18,8 @@ import (
 // become runs, and runs of a similar size are merged, both beside the writer. The file
 // is what counts: the tables are made from the packs after the floor again.
 type index struct {
+	size int // tableSize
+
 	mu     sync.RWMutex
 	tables []*table      // the last one takes entries
 	shrunk chan struct{} // closed and replaced whenever a table has become a run
@@ -34,8 +36,8 @@ const tableSize = 1 << 16
 // maxTables is how many tables there may be before writes wait.
 const maxTables = 4
 
-func newIndex() *index {
-	x := &index{tables: []*table{newTable()}, shrunk: make(chan struct{})}
+func newIndex(size int) *index {
+	x := &index{size: size, tables: []*table{newTable()}, shrunk: make(chan struct{})}
 	x.runs.Store(&[]*run{})
 	return x
 }
@@ -46,7 +48,7 @@ func (x *index) add(number int64, p *pack) (full bool) {
 	defer x.mu.Unlock()
 	t := x.tables[len(x.tables)-1]
 	t.add(number, p)
-	if t.len() < tableSize {
+	if t.len() < x.size {
 		return false
 	}
 	x.tables = append(x.tables, newTable())
@@ -98,15 +100,15 @@ func (x *index) inTables(places []place, k key) []place {
 	return places
 }
 
-// find looks content up: its pack and its ordinal there. Nothing is verified but the
+// find looks content up: its pack and its place there. Nothing is verified but the
 // name. If it is not there ok is false; an error says that nobody knows.
-func (s *Store) find(c conn, p record.Particle) (at *pack, ordinal int, ok bool, err error) {
+func (s *Store) find(c conn, p record.Particle) (at *pack, where place, ok bool, err error) {
 	k := keyOf(&p)
 	var buffer [4]place
 	// Tables first: what moves to a run meanwhile is found there.
 	for _, where := range s.index.inTables(buffer[:0], k) {
 		if at, ok, err = s.named(c, where, p); ok || err != nil {
-			return at, where.ordinal(), ok, err
+			return at, where, ok, err
 		}
 	}
 	for {
@@ -126,7 +128,7 @@ func (s *Store) find(c conn, p record.Particle) (at *pack, ordinal int, ok bool,
 			}
 			for _, where := range places {
 				if at, ok, err = s.named(c, where, p); ok || err != nil {
-					return at, where.ordinal(), ok, err
+					return at, where, ok, err
 				}
 			}
 		}
@@ -153,10 +155,7 @@ func (s *Store) named(c conn, where place, p record.Particle) (at *pack, ok bool
 	if at.particle(where.ordinal()) == p {
 		return at, true, nil
 	}
-	it, err := at.item(where.ordinal())
-	if err == nil {
-		err = at.check(where.ordinal(), it)
-	}
+	it, err := at.verified(where.ordinal())
 	if err == nil && keyOf(&it.Particle) != keyOf(&p) {
 		err = fmt.Errorf("%w: the index leads to other content", cell.ErrCorrupt)
 	}

@@ -41,7 +41,9 @@ func (s *Store) indexing() {
 		}
 		// What fails is tried again when there is more to do: the file or the packs
 		// have everything that is needed for it. Reads find what is damaged themselves.
+		s.tidying.Lock()
 		_ = s.tidy(ctx, do)
+		s.tidying.Unlock()
 	}
 }
 
@@ -55,6 +57,13 @@ func (s *Store) tidy(ctx context.Context, do doer) error {
 			if err := s.flush(t, do); err != nil {
 				return err
 			}
+			continue
+		}
+		if len(s.orphans) > 0 {
+			if err := s.removePages(s.orphans[0], do); err != nil {
+				return err
+			}
+			s.orphans = s.orphans[1:]
 			continue
 		}
 		merge := s.mergeable()
@@ -86,13 +95,14 @@ func (s *Store) flush(t *table, do doer) error {
 // fanout is how many runs of a size there are before they become one.
 const fanout = 8
 
-func tier(entries uint64) int { return (bits.Len64(entries/tableSize) + 2) / 3 }
+// tier is the size of a run: how often its entries were merged, about.
+func (x *index) tier(r *run) int { return (bits.Len64(r.entries/uint64(x.size)) + 2) / 3 }
 
 // mergeable returns runs of a size if there are enough.
 func (s *Store) mergeable() []*run {
 	tiers := map[int][]*run{}
 	for _, r := range *s.index.runs.Load() {
-		n := tier(r.entries)
+		n := s.index.tier(r)
 		if tiers[n] = append(tiers[n], r); len(tiers[n]) == fanout {
 			return tiers[n]
 		}
@@ -133,9 +143,7 @@ func (s *Store) merge(ctx context.Context, old []*run, do doer) error {
 		return err
 	}
 	for _, r := range old {
-		if err := s.removePages(r.number, do); err != nil {
-			return err
-		}
+		s.orphans = append(s.orphans, r.number)
 	}
 	return nil
 }
@@ -157,7 +165,7 @@ func (c *cursor) next() error {
 		if c.ended = c.page == len(c.run.fences); c.ended {
 			return nil
 		}
-		err := c.s.reading(c.ctx, func(r conn) (err error) {
+		err := c.s.borrow(c.ctx, func(r conn) (err error) {
 			c.data, err = readPage(r, c.run.page(c.page))
 			return err
 		})
@@ -333,7 +341,33 @@ func (s *Store) load() error {
 		s.lastRun = max(s.lastRun, r.number)
 	}
 	s.index.runs.Store(&runs)
-	return s.replay(floor)
+	if s.orphans, err = findOrphans(s.conn, runs); err != nil {
+		return err
+	}
+	_, err = s.replay(context.Background(), s.conn, floor, s.direct)
+	return err
+}
+
+// findOrphans returns the runs that have pages and don't count: they were not finished,
+// or their pages not yet removed.
+func findOrphans(c conn, runs []*run) (orphans []int64, err error) {
+	for next := int64(0); ; {
+		number := int64(-1)
+		err := c.query("SELECT min(page) FROM pages WHERE page >= ?", func(q *sqlite.Stmt) { q.BindInt64(1, next<<pageBits) },
+			func(q *sqlite.Stmt) error {
+				if !q.ColumnIsNull(0) {
+					number = q.ColumnInt64(0) >> pageBits
+				}
+				return nil
+			})
+		if err != nil || number < 0 {
+			return orphans, err
+		}
+		if !slices.ContainsFunc(runs, func(r *run) bool { return r.number == number }) {
+			orphans = append(orphans, number)
+		}
+		next = number + 1
+	}
 }
 
 // direct runs a function in a transaction of its own, before there is a writer.
@@ -346,35 +380,36 @@ func (s *Store) direct(fn func(*tx) error) error {
 	return c.updates[0].err
 }
 
-// replay reads the packs after the floor into tables. Only where nothing was indexed
-// can there be so many that runs are made of them here.
-func (s *Store) replay(floor int64) error {
-	for last := floor; last < s.lastPack; {
-		full := false
-		err := s.conn.query("SELECT pack, data FROM packs WHERE pack > ? ORDER BY pack LIMIT 1024",
+// replay reads the packs after the floor into tables. Only after everything was
+// collected can there be so many that runs are made of them here. It says what it has
+// read.
+func (s *Store) replay(ctx context.Context, c conn, floor int64, do doer) (found tally, err error) {
+	for last, more := floor, true; more; {
+		more = false
+		err := c.query("SELECT pack, data FROM packs WHERE pack > ? ORDER BY pack LIMIT 1024",
 			func(q *sqlite.Stmt) { q.BindInt64(1, last) },
 			func(q *sqlite.Stmt) error {
-				number := q.ColumnInt64(0)
-				p, err := readPack(number, bytes(q, 1))
+				last, more = q.ColumnInt64(0), true
+				p, err := readPack(last, bytes(q, 1))
 				if err == nil {
-					err = p.sound(number)
+					err = p.sound(last)
 				}
-				last = number
 				if err != nil {
 					s.index.damaged = append(s.index.damaged, err)
-					return nil
+					return ctx.Err()
 				}
-				full = s.index.add(number, p) || full
-				return nil
+				found.add(p)
+				s.index.add(last, p)
+				return ctx.Err()
 			})
 		if err != nil {
-			return err
+			return found, err
 		}
 		if _, n := s.index.oldest(); n >= maxTables {
-			if err := s.tidy(context.Background(), s.direct); err != nil {
-				return err
+			if err := s.tidy(ctx, do); err != nil {
+				return found, err
 			}
 		}
 	}
-	return nil
+	return found, nil
 }

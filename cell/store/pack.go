@@ -59,9 +59,9 @@ func appendPacks(packs []*pack, items []record.Item) []*pack {
 
 // pack is the content of one row, and what is known of it.
 type pack struct {
-	data     []byte
-	verified []atomic.Uint64 // a bit an item: its bytes have been compared with its name
-	size     int             // bytes of its items
+	data    []byte
+	checked []atomic.Uint64 // a bit an item: its bytes have been compared with its name
+	size    int             // bytes of its items
 }
 
 func newPack(items []record.Item, size int) *pack {
@@ -77,7 +77,7 @@ func newPack(items []record.Item, size int) *pack {
 	}
 	binary.LittleEndian.PutUint32(data, crc32.Checksum(data[4:], castagnoli))
 	p := &pack{data: data, size: size - len(items)*packEntry}
-	p.verified = make([]atomic.Uint64, (len(items)+63)/64)
+	p.checked = make([]atomic.Uint64, (len(items)+63)/64)
 	return p
 }
 
@@ -117,7 +117,7 @@ func readPack(number int64, data []byte) (*pack, error) {
 	if n == 0 || n > packItems || packHead+int(n)*packEntry > len(data) {
 		return nil, fmt.Errorf("%w: pack %d of %d bytes can't have %d items", cell.ErrCorrupt, number, len(data), n)
 	}
-	return &pack{data: data, verified: make([]atomic.Uint64, (n+63)/64), size: len(data) - packHead - int(n)*packEntry}, nil
+	return &pack{data: data, checked: make([]atomic.Uint64, (n+63)/64), size: len(data) - packHead - int(n)*packEntry}, nil
 }
 
 // sound says whether the pack has the bytes that were written.
@@ -128,22 +128,26 @@ func (p *pack) sound(number int64) error {
 	return nil
 }
 
-// check verifies an item of the pack, once.
-func (p *pack) check(i int, it record.Item) error {
+// verified returns an item whose bytes are what its name says.
+func (p *pack) verified(i int) (record.Item, error) {
+	it, err := p.item(i)
+	if err != nil {
+		return it, err
+	}
 	bit := uint64(1) << (i % 64)
-	if p.verified[i/64].Load()&bit != 0 {
-		return nil
+	if p.checked[i/64].Load()&bit != 0 {
+		return it, nil
 	}
 	if err := it.Check(); err != nil {
-		return err
+		return it, err
 	}
-	p.verified[i/64].Or(bit)
-	return nil
+	p.checked[i/64].Or(bit)
+	return it, nil
 }
 
 // trust says that all items were verified before they came here.
 func (p *pack) trust() {
-	for i := range p.verified {
-		p.verified[i].Store(^uint64(0))
+	for i := range p.checked {
+		p.checked[i].Store(^uint64(0))
 	}
 }

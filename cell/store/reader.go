@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -17,17 +18,14 @@ func (s *Store) Content(ctx context.Context, p record.Particle) (kind record.Kin
 		return 0, nil, err
 	}
 	err = s.reading(ctx, func(c conn) error {
-		at, i, ok, err := s.find(c, p)
+		at, where, ok, err := s.find(c, p)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			return fmt.Errorf("%w: no content is named %v", cell.ErrMissing, p)
 		}
-		it, err := at.item(i)
-		if err == nil {
-			err = at.check(i, it)
-		}
+		it, err := at.verified(where.ordinal())
 		if err != nil {
 			return fmt.Errorf("content %v: %w", p, err)
 		}
@@ -173,4 +171,100 @@ func (s *Store) Request(ctx context.Context, p, request record.Particle) (head c
 		return cell.Head{}, false, err
 	}
 	return head, true, nil
+}
+
+// Each calls fn with all content of the store, which was verified, in no order that
+// means anything. Content that was stored twice comes twice. What is added meanwhile
+// may be left out.
+func (s *Store) Each(ctx context.Context, fn func(record.Item) error) error {
+	for last := int64(0); ; {
+		var rows []packRow
+		err := s.reading(ctx, func(c conn) (err error) {
+			rows, err = packsAfter(c, last)
+			return err
+		})
+		if err != nil {
+			return unread(ctx, err)
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		for _, r := range rows {
+			items, err := r.items()
+			if err != nil {
+				return err
+			}
+			for _, it := range items {
+				if err := fn(it); err != nil {
+					return err
+				}
+			}
+			last = r.number
+		}
+	}
+}
+
+// packRow is a row of packs as it is in the file.
+type packRow struct {
+	number int64
+	data   []byte
+}
+
+// items returns the items of a pack, all of them verified.
+func (r *packRow) items() ([]record.Item, error) {
+	p, err := readPack(r.number, r.data)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]record.Item, p.items())
+	for i := range items {
+		if items[i], err = p.item(i); err != nil {
+			return nil, fmt.Errorf("pack %d: %w", r.number, err)
+		}
+	}
+	if err := record.CheckAll(items); err != nil {
+		return nil, fmt.Errorf("pack %d: %w", r.number, err)
+	}
+	return items, nil
+}
+
+// packsAfter reads some packs.
+func packsAfter(c conn, last int64) (rows []packRow, err error) {
+	size := 0
+	err = c.query("SELECT pack, data FROM packs WHERE pack > ? ORDER BY pack LIMIT 256",
+		func(q *sqlite.Stmt) { q.BindInt64(1, last) },
+		func(q *sqlite.Stmt) error {
+			rows = append(rows, packRow{q.ColumnInt64(0), bytes(q, 1)})
+			if size += len(rows[len(rows)-1].data); size > 4<<20 {
+				return errEnough
+			}
+			return nil
+		})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return rows, err
+}
+
+// errEnough ends a query early.
+var errEnough = errors.New("enough")
+
+// Stats are numbers of a store.
+type Stats struct {
+	Cells, Commits, Claims int64
+	Particles              int64 // those that were stored twice count twice
+	Bytes                  int64 // of content
+}
+
+// Stats counts what the store has. It takes no longer for a large one.
+func (s *Store) Stats(ctx context.Context) (n Stats, err error) {
+	if err := ctx.Err(); err != nil {
+		return n, err
+	}
+	var t tally
+	err = s.reading(ctx, func(c conn) (err error) {
+		t, err = readTally(c)
+		return err
+	})
+	return Stats{t.cells, t.commits, t.claims, t.items, t.bytes}, unread(ctx, err)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 type Options struct {
 	// Path of the database file. Its directory must exist.
 	Path string
+
+	tableSize int // other than usual, for tests
 }
 
 // Store is a cell.Store in one SQLite file.
@@ -29,8 +32,15 @@ type Store struct {
 	conn     conn
 	lastPack int64
 	lastCell int64
-	lastRun  int64 // of the indexer
-	uncopied int   // pages of the log, about
+	lastRun  int64   // of the indexer
+	orphans  []int64 // runs that don't count and may have pages
+	uncopied int     // pages of the log, about
+
+	// writes are held by those who write, reads by those who read, tidying by the
+	// indexer while it works. Collect takes them all for itself.
+	writes, reads sync.RWMutex
+	tidying       sync.Mutex
+	verifying     sync.Mutex
 
 	index *index
 	cache *cache
@@ -75,7 +85,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		file: file, conn: conn{file.Conn}, index: newIndex(), cache: newCache(), known: newKnown(),
+		file: file, conn: conn{file.Conn}, index: newIndex(cmp.Or(o.tableSize, tableSize)), cache: newCache(), known: newKnown(),
 		arrived: make(chan struct{}, 1), commits: make(chan commit, 1), stop: make(chan struct{}),
 		backlog: make(chan struct{}, 1), full: make(chan struct{}, 1), readers: make(chan conn, readers()),
 	}
@@ -94,9 +104,6 @@ func (s *Store) start() error {
 	if err := s.settle(); err != nil {
 		return err
 	}
-	if err := s.load(); err != nil {
-		return err
-	}
 	for range readers() {
 		c, err := s.file.Connect(false)
 		if err != nil {
@@ -104,6 +111,9 @@ func (s *Store) start() error {
 		}
 		s.lent++
 		s.readers <- conn{c}
+	}
+	if err := s.load(); err != nil {
+		return err
 	}
 	checkpointer, err := s.file.Connect(true)
 	if err != nil {

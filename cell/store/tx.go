@@ -18,16 +18,53 @@ type tx struct {
 	err   error // of the transaction itself: nothing of it is kept
 	pages int   // of the log, about
 
-	pack, cell int64 // the last numbers
-	packs      []*pack
+	pack, cell int64             // the last numbers
+	packs      []*pack           // the new ones, whose numbers are the last ones
 	cells      []record.Particle // whose heads were changed
 	tally      tally
 }
 
 // tally are numbers of rows and the sums of their marks.
 type tally struct {
-	packs, items, bytes, cells, commits, requests, claims       int64
-	packMarks, cellMarks, commitMarks, requestMarks, claimMarks int64
+	packs, packMarks       int64
+	items, bytes           int64 // in packs
+	cells, cellMarks       int64
+	commits, commitMarks   int64
+	requests, requestMarks int64
+	claims, claimMarks     int64
+}
+
+// columns are the numbers in the order of the row.
+func (c *tally) columns() []*int64 {
+	return []*int64{
+		&c.packs, &c.packMarks, &c.items, &c.bytes, &c.cells, &c.cellMarks, &c.commits, &c.commitMarks,
+		&c.requests, &c.requestMarks, &c.claims, &c.claimMarks,
+	}
+}
+
+// add counts a pack.
+func (c *tally) add(p *pack) {
+	c.packs++
+	c.packMarks += int64(p.mark())
+	c.items += int64(p.items())
+	c.bytes += int64(p.size)
+}
+
+// readTally reads the row.
+func readTally(c conn) (t tally, err error) {
+	found := false
+	err = c.query(`SELECT packs, pack_marks, items, bytes, cells, cell_marks, commits, commit_marks,
+		requests, request_marks, claims, claim_marks FROM tally`, nil, func(q *sqlite.Stmt) error {
+		found = true
+		for i, n := range t.columns() {
+			*n = q.ColumnInt64(i)
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%w: the row of tally is not there", cell.ErrCorrupt)
+	}
+	return t, err
 }
 
 // do runs a statement that changes rows.
@@ -40,31 +77,19 @@ func (t *tx) do(text string, bind func(*sqlite.Stmt)) error {
 	return err
 }
 
-// ask runs a statement that has one row or none. A failure ends the transaction.
-func (t *tx) ask(text string, bind func(*sqlite.Stmt), fn func(*sqlite.Stmt) error) error {
-	err := t.conn.query(text, bind, fn)
-	if err != nil && sqlite.ErrCode(err) != sqlite.ResultOK {
-		t.err = err
-	}
-	return err
-}
-
 // sumMask keeps sums of marks from becoming larger than an integer of SQLite.
 const sumMask = 1<<62 - 1
 
 // count writes what the transaction has added to the tally.
 func (t *tx) count() error {
-	c := &t.tally
 	return t.do(`UPDATE tally SET packs = packs + ?1, pack_marks = (pack_marks + ?2) & ?13, items = items + ?3, bytes = bytes + ?4,
 		cells = cells + ?5, cell_marks = (cell_marks + ?6) & ?13, commits = commits + ?7, commit_marks = (commit_marks + ?8) & ?13,
 		requests = requests + ?9, request_marks = (request_marks + ?10) & ?13, claims = claims + ?11, claim_marks = (claim_marks + ?12) & ?13`,
 		func(q *sqlite.Stmt) {
-			for i, n := range []int64{
-				c.packs, c.packMarks, c.items, c.bytes, c.cells, c.cellMarks, c.commits, c.commitMarks,
-				c.requests, c.requestMarks, c.claims, c.claimMarks, sumMask,
-			} {
-				q.BindInt64(1+i, n)
+			for i, n := range t.tally.columns() {
+				q.BindInt64(1+i, *n)
 			}
+			q.BindInt64(13, sumMask)
 		})
 }
 
@@ -85,10 +110,7 @@ func (t *tx) append(packs []*pack) error {
 		}
 		t.pages += len(p.data) / 4096
 		t.packs = append(t.packs, p)
-		t.tally.packs++
-		t.tally.packMarks += int64(p.mark())
-		t.tally.items += int64(p.items())
-		t.tally.bytes += int64(p.size)
+		t.tally.add(p)
 	}
 	return nil
 }
@@ -157,6 +179,12 @@ func (a *answered) marked(number int64, request record.Particle) int64 {
 	return markOf('r', [2]uint64{uint64(number), a.head.Index}, request[:], a.head.Commit[:], a.fingerprint[:])
 }
 
+// is says whether it is the write that a request stands for. Of an adopted one only the
+// commit is known, which by its hash says everything but how the content came here.
+func (a *answered) is(print fingerprint, next cell.Head) bool {
+	return a.fingerprint == print || a.fingerprint == fingerprint{} && a.head == next
+}
+
 // scanAnswered reads head, commit, fingerprint and mark of a row of requests.
 func scanAnswered(q *sqlite.Stmt, at int, number int64, request record.Particle) (a answered, err error) {
 	a = answered{head: cell.Head{Index: uint64(q.ColumnInt64(at))}, mark: q.ColumnInt64(at + 3)}
@@ -208,41 +236,41 @@ func historyMark(number int64, head cell.Head) int64 {
 	return markOf('h', [2]uint64{uint64(number), head.Index}, head.Commit[:])
 }
 
-// advance puts a commit: history, head and request.
-func (t *tx) advance(r *row, exists bool, next cell.Head, request record.Particle, print fingerprint) error {
+// head makes a commit the head of a cell, whose row is there already if it exists.
+func (t *tx) head(r *row, exists bool, next cell.Head) error {
 	if next.Index > math.MaxInt64 {
 		t.err = fmt.Errorf("%w: the index %d is larger than any", cell.ErrStore, next.Index)
 		return t.err
 	}
-	if !exists {
+	text := `UPDATE cells SET head = ?3, "commit" = ?4, mark = ?5 WHERE number = ?1 AND cell = ?2`
+	if exists {
+		t.tally.cellMarks -= r.mark
+	} else {
+		text = `INSERT INTO cells (number, cell, head, "commit", mark) VALUES (?1, ?2, ?3, ?4, ?5)`
 		t.cell++
 		r.number = t.cell
 		t.tally.cells++
-	} else {
-		t.tally.cellMarks -= r.mark
 	}
 	r.head = next
 	r.mark = r.marked()
 	t.tally.cellMarks += r.mark
-	text := `UPDATE cells SET head = ?3, "commit" = ?4, mark = ?5 WHERE number = ?1 AND cell = ?2`
-	if !exists {
-		text = `INSERT INTO cells (number, cell, head, "commit", mark) VALUES (?1, ?2, ?3, ?4, ?5)`
-	}
-	err := t.do(text, func(q *sqlite.Stmt) {
+	t.cells = append(t.cells, r.cell)
+	return t.do(text, func(q *sqlite.Stmt) {
 		q.BindInt64(1, r.number)
 		q.BindBytes(2, r.cell[:])
 		q.BindInt64(3, int64(next.Index))
 		q.BindBytes(4, next.Commit[:])
 		q.BindInt64(5, r.mark)
 	})
-	if err != nil {
-		return err
-	}
-	mark := historyMark(r.number, next)
+}
+
+// commit puts a commit into the history of a cell, and what request has led to it.
+func (t *tx) commit(number int64, next cell.Head, request record.Particle, print fingerprint) error {
+	mark := historyMark(number, next)
 	t.tally.commits++
 	t.tally.commitMarks += mark
-	err = t.do(`INSERT INTO history (cell, head, "commit", mark) VALUES (?, ?, ?, ?)`, func(q *sqlite.Stmt) {
-		q.BindInt64(1, r.number)
+	err := t.do(`INSERT INTO history (cell, head, "commit", mark) VALUES (?, ?, ?, ?)`, func(q *sqlite.Stmt) {
+		q.BindInt64(1, number)
 		q.BindInt64(2, int64(next.Index))
 		q.BindBytes(3, next.Commit[:])
 		q.BindInt64(4, mark)
@@ -251,22 +279,17 @@ func (t *tx) advance(r *row, exists bool, next cell.Head, request record.Particl
 		return err
 	}
 	a := answered{head: next, fingerprint: print}
-	mark = a.marked(r.number, request)
+	mark = a.marked(number, request)
 	t.tally.requests++
 	t.tally.requestMarks += mark
-	err = t.do(`INSERT INTO requests (cell, request, head, "commit", fingerprint, mark) VALUES (?, ?, ?, ?, ?, ?)`, func(q *sqlite.Stmt) {
-		q.BindInt64(1, r.number)
+	return t.do(`INSERT INTO requests (cell, request, head, "commit", fingerprint, mark) VALUES (?, ?, ?, ?, ?, ?)`, func(q *sqlite.Stmt) {
+		q.BindInt64(1, number)
 		q.BindBytes(2, request[:])
 		q.BindInt64(3, int64(next.Index))
 		q.BindBytes(4, next.Commit[:])
 		q.BindBytes(5, print[:])
 		q.BindInt64(6, mark)
 	})
-	if err != nil {
-		return err
-	}
-	t.cells = append(t.cells, r.cell)
-	return nil
 }
 
 // claim binds a request that no event has.

@@ -190,6 +190,8 @@ func (s *Store) Write(ctx context.Context, w *cell.Write) (head cell.Head, err e
 	if err := s.Health(); err != nil {
 		return cell.Head{}, err
 	}
+	s.writes.RLock()
+	defer s.writes.RUnlock()
 	if err := s.index.room(ctx, s.stop); err != nil {
 		return cell.Head{}, err
 	}
@@ -220,7 +222,7 @@ func (t *tx) write(w *cell.Write, c *content, print fingerprint) (cell.Head, err
 		switch {
 		case err != nil:
 			return cell.Head{}, failed(context.Background(), "read a request", err)
-		case known && a.fingerprint != print:
+		case known && !a.is(print, w.Next):
 			return cell.Head{}, fmt.Errorf("%w: the request %v of cell %v was made before, with something else", cell.ErrConflict, w.Request, w.Cell)
 		case known:
 			return a.head, nil
@@ -252,7 +254,10 @@ func (t *tx) write(w *cell.Write, c *content, print fingerprint) (cell.Head, err
 			return cell.Head{}, err
 		}
 	}
-	return w.Next, t.advance(&r, exists, w.Next, w.Request, print)
+	if err := t.head(&r, exists, w.Next); err != nil {
+		return cell.Head{}, err
+	}
+	return w.Next, t.commit(r.number, w.Next, w.Request, print)
 }
 
 // unclaimed returns the claims that are new, each once.
@@ -290,6 +295,8 @@ func (s *Store) Put(ctx context.Context, items []record.Item) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	s.writes.RLock()
+	defer s.writes.RUnlock()
 	if err := s.index.room(ctx, s.stop); err != nil {
 		return err
 	}

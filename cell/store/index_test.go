@@ -1,0 +1,293 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/writ-authority/writ/cell"
+	"github.com/writ-authority/writ/cell/record"
+	"github.com/writ-authority/writ/hemera"
+)
+
+// small opens a store whose tables are full after a few entries.
+func small(t testing.TB, path string) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), Options{Path: path, tableSize: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// blobs are n pieces of content of a name, each of another length.
+func blobs(name string, n int) []record.Item {
+	items := make([]record.Item, n)
+	names, texts := make([]record.Particle, n), make([][]byte, n)
+	for i := range texts {
+		texts[i] = fmt.Appendf(nil, "%s %d %0*d", name, i, i%50, 0)
+	}
+	hemera.SumAll(names, texts)
+	for i := range items {
+		items[i] = record.Item{Particle: names[i], Kind: record.KindBlob, Bytes: texts[i]}
+	}
+	return items
+}
+
+// settled waits until the indexer has nothing to do.
+func settled(t testing.TB, s *Store) {
+	t.Helper()
+	s.tidying.Lock()
+	defer s.tidying.Unlock()
+	if err := s.tidy(t.Context(), func(fn func(*tx) error) error { return s.update(t.Context(), fn) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sound(t testing.TB, s *Store) {
+	t.Helper()
+	findings, err := s.Verify(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		t.Error(f)
+	}
+}
+
+func have(t testing.TB, s *Store, items []record.Item) {
+	t.Helper()
+	for _, it := range items {
+		kind, data, err := s.Content(t.Context(), it.Particle)
+		if err != nil || kind != it.Kind || string(data) != string(it.Bytes) {
+			t.Fatalf("content %v: %v %q, %v", it.Particle, kind, data, err)
+		}
+	}
+}
+
+func TestContentIsFoundInRuns(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "cells.db")
+	s := small(t, path)
+	var all []record.Item
+	for n := range 180 {
+		items := blobs(fmt.Sprint("batch ", n), 60)
+		if n%3 == 0 {
+			items = append(items, all[:min(len(all), 20)]...) // again
+		}
+		if err := s.Put(t.Context(), items); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, items...)
+		if n%50 == 0 {
+			s.known.clear() // so that things are stored twice
+		}
+	}
+	settled(t, s)
+	runs := *s.index.runs.Load()
+	tiers := map[int]int{}
+	for _, r := range runs {
+		tiers[s.index.tier(r)]++
+	}
+	if len(tiers) < 3 {
+		t.Errorf("runs of %d sizes, expected 3: %v", len(tiers), tiers)
+	}
+	for n, count := range tiers {
+		if count >= fanout {
+			t.Errorf("%d runs of size %d", count, n)
+		}
+	}
+	s.cache.clear()
+	have(t, s, all)
+	sound(t, s)
+	for _, it := range blobs("absent", 1000) {
+		if _, _, err := s.Content(t.Context(), it.Particle); !errors.Is(err, cell.ErrMissing) {
+			t.Fatalf("%v, expected %v", err, cell.ErrMissing)
+		}
+	}
+	before := len(runs)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = small(t, path)
+	if n := len(*s.index.runs.Load()); n != before {
+		t.Errorf("%d runs, and %d after opening", before, n)
+	}
+	have(t, s, all)
+	sound(t, s)
+}
+
+// Two particles may agree in what the index knows of them.
+func TestContentWithTheSameKey(t *testing.T) {
+	t.Parallel()
+	s := small(t, filepath.Join(t.TempDir(), "cells.db"))
+	items := blobs("x", 700)
+	// The names are invented; what is compared with them was verified before.
+	for i := range items {
+		copy(items[i].Particle[:8], items[0].Particle[:8])
+	}
+	for i := 0; i < len(items); i += 10 {
+		err := s.update(t.Context(), func(x *tx) error { return x.append(appendPacks(nil, items[i:i+10])) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	settled(t, s)
+	if len(*s.index.runs.Load()) == 0 {
+		t.Fatal("there are no runs")
+	}
+	have(t, s, items)
+	absent := items[0].Particle
+	absent[31] ^= 1
+	if _, _, err := s.Content(t.Context(), absent); !errors.Is(err, cell.ErrMissing) {
+		t.Errorf("%v, expected %v", err, cell.ErrMissing)
+	}
+}
+
+// Wherever a run or a merge is cut short, opening the store finds everything.
+func TestRunsCutShort(t *testing.T) {
+	t.Parallel()
+	errCut := errors.New("cut")
+	path := filepath.Join(t.TempDir(), "cells.db")
+	var all []record.Item
+	cut := 0
+	for n := range 40 {
+		s := small(t, path)
+		s.tidying.Lock() // the test does it
+		for k := range 3 {
+			items := blobs(fmt.Sprint("batch ", n, k), 120)
+			// Put would wait for the tables to become fewer.
+			err := s.update(t.Context(), func(x *tx) error { return x.append(appendPacks(nil, items)) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, items...)
+		}
+		left := n % 7
+		err := s.tidy(t.Context(), func(fn func(*tx) error) error {
+			if left--; left < 0 {
+				return errCut
+			}
+			return s.update(t.Context(), fn)
+		})
+		if err != nil && !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		if err != nil {
+			cut++
+		}
+		s.tidying.Unlock()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cut == 0 {
+		t.Error("nothing was cut short")
+	}
+	s := small(t, path)
+	have(t, s, all)
+	settled(t, s)
+	have(t, s, all)
+	sound(t, s)
+	orphans, err := findOrphans(s.conn, *s.index.runs.Load())
+	if err != nil || len(orphans) > 0 {
+		t.Errorf("pages of the runs %v are left, error %v", orphans, err)
+	}
+}
+
+func TestDecodersRefuseDamage(t *testing.T) {
+	t.Parallel()
+	r := &run{number: 7, entries: 300, fences: []key{1, 9}, filter: newFilter(300)}
+	good := r.encode()
+	if _, err := decodeRun(7, good); err != nil {
+		t.Fatal(err)
+	}
+	page := encodePage(7<<pageBits, []entry{{1, 2}, {3, 4}})
+	if err := checkPage(7<<pageBits, page); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkPage(8<<pageBits, page); !errors.Is(err, cell.ErrCorrupt) {
+		t.Errorf("a page in another place: %v", err)
+	}
+	if _, err := decodeRun(8, good); !errors.Is(err, cell.ErrCorrupt) {
+		t.Errorf("a run in another place: %v", err)
+	}
+	for i := range good {
+		bad := append([]byte(nil), good...)
+		bad[i] ^= 0x10
+		if _, err := decodeRun(7, bad); !errors.Is(err, cell.ErrCorrupt) {
+			t.Fatalf("run, byte %d: %v", i, err)
+		}
+		if _, err := decodeRun(7, good[:i]); !errors.Is(err, cell.ErrCorrupt) {
+			t.Fatalf("run, %d bytes: %v", i, err)
+		}
+	}
+	for i := range page {
+		bad := append([]byte(nil), page...)
+		bad[i] ^= 0x10
+		if err := checkPage(7<<pageBits, bad); !errors.Is(err, cell.ErrCorrupt) {
+			t.Fatalf("page, byte %d: %v", i, err)
+		}
+		if err := checkPage(7<<pageBits, page[:i]); !errors.Is(err, cell.ErrCorrupt) {
+			t.Fatalf("page, %d bytes: %v", i, err)
+		}
+	}
+}
+
+// FuzzPack reads packs that nobody has written.
+func FuzzPack(f *testing.F) {
+	for _, p := range appendPacks(nil, blobs("x", 20)) {
+		f.Add(p.data)
+	}
+	f.Add(binary.LittleEndian.AppendUint32(make([]byte, 4), packItems))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := readPack(1, data)
+		if err != nil {
+			if !errors.Is(err, cell.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		for i := range p.items() {
+			it, err := p.verified(i)
+			if err == nil && it.Check() != nil {
+				t.Fatalf("item %d was taken for verified", i)
+			}
+		}
+	})
+}
+
+func TestPacksHoldEverything(t *testing.T) {
+	t.Parallel()
+	items := blobs("x", 3000)
+	large := make([]byte, 1<<20)
+	items = append(items, record.Item{Particle: hemera.Sum(large), Kind: record.KindBlob, Bytes: large})
+	items = append(items, blobs("y", 2)...)
+	n := 0
+	for _, p := range appendPacks(nil, items) {
+		if p.items() > 1 && len(p.data) > packSize+packHead {
+			t.Errorf("a pack of %d items has %d bytes", p.items(), len(p.data))
+		}
+		if err := p.sound(1); err != nil {
+			t.Fatal(err)
+		}
+		for i := range p.items() {
+			it, err := p.item(i)
+			if err != nil || it.Particle != items[n].Particle || it.Kind != items[n].Kind || string(it.Bytes) != string(items[n].Bytes) {
+				t.Fatalf("item %d differs", n)
+			}
+			n++
+		}
+	}
+	if n != len(items) {
+		t.Errorf("%d items of %d", n, len(items))
+	}
+}

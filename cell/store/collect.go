@@ -48,7 +48,10 @@ func (s *Store) Collect(ctx context.Context, reachable func(visit func(record.Pa
 		return Collected{}, err
 	}
 	// Half a collection has no index, so it is finished whatever becomes of ctx.
-	return c.run(context.WithoutCancel(ctx))
+	ctx = context.WithoutCancel(ctx)
+	var done Collected
+	err := c.run(ctx, func(fn func(*tx) error) error { return s.update(ctx, fn) }, &done)
+	return done, err
 }
 
 // visit notes that content stays, and verifies it.
@@ -79,20 +82,20 @@ func (c *collecting) stays(number int64, ordinal int) bool {
 	return bits != nil && bits[ordinal/64]&(1<<(ordinal%64)) != 0
 }
 
-func (c *collecting) run(ctx context.Context) (done Collected, err error) {
+// run removes what does not stay, and makes the index anew.
+func (c *collecting) run(ctx context.Context, do doer, done *Collected) error {
 	s := c.s
-	do := func(fn func(*tx) error) error { return s.update(ctx, fn) }
 	// From here on the index is what the packs say.
-	err = do(func(t *tx) error {
+	err := do(func(t *tx) error {
 		if err := t.do("UPDATE meta SET value = 0 WHERE name = 'floor'", nil); err != nil {
 			return err
 		}
 		return t.do("DELETE FROM runs", nil)
 	})
 	if err != nil {
-		return done, err
+		return err
 	}
-	err = c.rewrite(ctx, do, &done)
+	err = c.rewrite(ctx, do, done)
 	// Even where that has failed there must be an index again.
 	s.cache.clear()
 	s.known.clear()
@@ -114,12 +117,12 @@ func (c *collecting) run(ctx context.Context) (done Collected, err error) {
 	}
 	if again != nil {
 		s.fail("the index could not be made again", again)
-		return done, s.Health()
+		return s.Health()
 	}
 	if err != nil {
-		return done, err
+		return err
 	}
-	return done, c.shrink()
+	return c.shrink()
 }
 
 // rewrite replaces packs that have something unreachable by those that don't.

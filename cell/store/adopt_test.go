@@ -1,0 +1,92 @@
+package store
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/writ-authority/writ/cell"
+	"github.com/writ-authority/writ/cell/record"
+)
+
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	from := small(t, filepath.Join(t.TempDir(), "cells.db"))
+	c, list, beside := commits(t, from, "a", 30, 3)
+	to := small(t, filepath.Join(t.TempDir(), "cells.db"))
+	a := &Adoption{Cell: c}
+	for i, h := range list {
+		a.Steps = append(a.Steps, Step{Head: h, Request: h.Commit, Claim: &cell.Claim{Request: h.Commit, Event: beside[3*i+2].Particle}})
+	}
+	a.Steps[0].Claim = nil
+	if err := to.Adopt(t.Context(), a); !errors.Is(err, cell.ErrMissing) {
+		t.Fatalf("without content: %v", err)
+	}
+	var content []record.Item
+	if err := from.Each(t.Context(), func(it record.Item) error { content = append(content, it); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Put(t.Context(), content); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Head(t.Context(), c); !errors.Is(err, cell.ErrMissing) {
+		t.Fatalf("content alone has made a cell: %v", err)
+	}
+	for name, bad := range map[string][]Step{
+		"no commit":             nil,
+		"no birth":              a.Steps[1:],
+		"a gap":                 append(append([]Step(nil), a.Steps[:3]...), a.Steps[4:]...),
+		"one request for two":   {a.Steps[0], {Head: a.Steps[1].Head, Request: a.Steps[0].Request}},
+		"the same commit twice": {a.Steps[0], a.Steps[1], a.Steps[1]},
+	} {
+		if err := to.Adopt(t.Context(), &Adoption{Cell: c, Steps: bad}); !errors.Is(err, cell.ErrInvalid) {
+			t.Errorf("%s: %v, expected %v", name, err, cell.ErrInvalid)
+		}
+	}
+	// Another cell has claimed one of the requests for something else.
+	other := blobs("other", 1)[0]
+	if _, err := to.Write(t.Context(), &cell.Write{
+		Cell: other.Particle, Request: other.Particle, Next: cell.Head{Commit: other.Particle}, Items: []record.Item{other},
+		Claims: []cell.Claim{{Request: a.Steps[7].Request, Event: other.Particle}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Adopt(t.Context(), a); !errors.Is(err, cell.ErrConflict) {
+		t.Fatalf("a claim that is bound otherwise: %v", err)
+	}
+	if _, err := to.Head(t.Context(), c); !errors.Is(err, cell.ErrMissing) {
+		t.Fatalf("a refused adoption has made a cell: %v", err)
+	}
+	a.Steps[7].Claim = nil
+	if err := to.Adopt(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Adopt(t.Context(), a); !errors.Is(err, cell.ErrConflict) {
+		t.Errorf("a cell that exists: %v", err)
+	}
+	got, err := to.History(t.Context(), c, 0, 100)
+	if err != nil || len(got) != len(list) || got[29] != list[29] {
+		t.Errorf("history %v, error %v", got, err)
+	}
+	for _, step := range a.Steps {
+		if head, known, err := to.Request(t.Context(), c, step.Request); err != nil || !known || head != step.Head {
+			t.Errorf("request: %v, known %v, error %v", head, known, err)
+		}
+	}
+	sound(t, to)
+	// A request that was adopted is known, and the cell goes on.
+	again := &cell.Write{Cell: c, Request: list[5].Commit, Expected: &list[4], Next: list[5], Items: content[:1]}
+	if head, err := to.Write(t.Context(), again); err != nil || head != list[5] {
+		t.Errorf("an adopted request again: %v, error %v", head, err)
+	}
+	again.Next = list[6]
+	if _, err := to.Write(t.Context(), again); !errors.Is(err, cell.ErrConflict) {
+		t.Errorf("an adopted request with another commit: %v", err)
+	}
+	next := blobs("next", 1)[0]
+	w := &cell.Write{Cell: c, Request: next.Particle, Expected: &list[29], Next: cell.Head{Index: 30, Commit: next.Particle}, Items: []record.Item{next}}
+	if _, err := to.Write(t.Context(), w); err != nil {
+		t.Error(err)
+	}
+	sound(t, to)
+}

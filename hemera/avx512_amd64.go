@@ -4,33 +4,19 @@
 
 package hemera
 
-// externalAVX512 multiplies eight states by the matrix of the external layer and adds constants.
+// openStates does for n states what state.opening does, and sets rests to the sums of all elements
+// but the first.
 //
 //go:noescape
-func externalAVX512(s *[16][8]uint64, c *[2][16]uint64)
+func openStates(to *[32]uint64, rests *[2]uint64, from *[16]uint64, n int, table *[5][32]uint64)
 
-// roundsAVX512 makes n full rounds of eight states: the S-boxes, then the external layer with constants.
+// stepStates does for n states what state.internal does: sums has the numbers to add, and rests is
+// set to the sums of all new elements but the first.
 //
 //go:noescape
-func roundsAVX512(s *[16][8]uint64, c *[2][16]uint64, n int)
+func stepStates(states *[32]uint64, rests *[2]uint64, sums *uint64, n int, diagonal *[32]uint64)
 
-// addAVX512 adds constants, which are canonical, to eight states.
+// closeStates does for n states what state.closing does. Their first elements are in firsts.
 //
 //go:noescape
-func addAVX512(s *[16][8]uint64, c *[16]uint64)
-
-// partialAVX512 makes the internal layer of eight states. x has the inverses of their elements 0 and
-// gets their successors, with the constant next; rest has the sums of the other elements.
-//
-//go:noescape
-func partialAVX512(s *[16][8]uint64, x *[8]uint64, rest *[8]uint64, d *[16]uint64, next *uint64)
-
-// productsAVX512 sets products[i] to xs[0]·…·xs[i], lane by lane, with 1 in place of 0.
-//
-//go:noescape
-func productsAVX512(products *[8]uint64, xs *[8]uint64, n int)
-
-// inversesAVX512 replaces xs[i] by 1/xs[i] and leaves what is 0. inverse is that of products[n-1].
-//
-//go:noescape
-func inversesAVX512(xs *[8]uint64, products *[8]uint64, inverse *[8]uint64, n int)
+func closeStates(to *[16]uint64, from *[32]uint64, firsts *uint64, n int, table *[5][32]uint64)

@@ -6,10 +6,10 @@ const lanes = 64
 // permuteAll permutes independent states, of which there are at most lanes.
 func permuteAll(states []state) {
 	switch {
-	case len(states) == 1:
-		states[0].permute()
-	case len(states) >= vectorAt:
+	case hasVectors:
 		permuteVectors(states)
+	case len(states) == 1:
+		states[0].permutePlain()
 	default:
 		permuteTogether(states)
 	}

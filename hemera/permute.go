@@ -39,6 +39,15 @@ var after = func() (t [1 + fullRounds]halfConstants) {
 // permute applies the permutation. The elements are any representatives, before it and
 // after it.
 func (s *state) permute() {
+	if hasVectors {
+		s.permuteVector()
+	} else {
+		s.permutePlain()
+	}
+}
+
+// permutePlain is permute in plain arithmetic.
+func (s *state) permutePlain() {
 	s.opening()
 	// In a partial round only element 0 passes an S-box. Its successor needs neither
 	// the other new elements nor their sum, so that the processor has them done while

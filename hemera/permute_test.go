@@ -14,24 +14,31 @@ func TestPermuteAgainstReference(t *testing.T) {
 	r := seeded(t)
 	for range 40 {
 		s := anyState(r)
-		got := s
+		got, plain := s, s
 		got.permute()
-		if want := reference(s); got.canonical() != want {
-			t.Fatalf("permutation of %x is %x, want %x", s, got.canonical(), want)
+		plain.permutePlain()
+		if want := reference(s); got.canonical() != want || plain.canonical() != want {
+			t.Fatalf("permutation of %x is %x, plain %x, want %x", s, got.canonical(), plain.canonical(), want)
 		}
 	}
 }
 
-// TestPermuteAllAgainstPermute takes every size of a batch. Some of the states are built
-// so that an inversion of the first partial round meets a zero.
-func TestPermuteAllAgainstPermute(t *testing.T) {
+// TestBatchesAgainstPlain takes every size of a batch, in plain arithmetic and, where the
+// processor has them, in vectors. Some of the states are built so that an inversion of
+// the first partial round meets a zero.
+func TestBatchesAgainstPlain(t *testing.T) {
 	t.Parallel()
 	r := seeded(t)
 	var zeros []state
 	for _, v := range readVectors(t).Permutation {
 		zeros = append(zeros, v.In.state())
 	}
-	for n := 1; n <= lanes; n++ {
+	forms := map[string]func([]state){"together": permuteTogether}
+	if hasVectors {
+		forms["vectors"] = permuteVectors
+	}
+	for round := range 5 * lanes {
+		n := 1 + round%lanes
 		states, want := make([]state, n), make([]state, n)
 		for i := range states {
 			states[i] = anyState(r)
@@ -39,44 +46,14 @@ func TestPermuteAllAgainstPermute(t *testing.T) {
 				states[i] = zeros[r.IntN(len(zeros))]
 			}
 			want[i] = states[i]
-			want[i].permute()
+			want[i].permutePlain()
 		}
-		permuteAll(states)
-		for i := range states {
-			if states[i].canonical() != want[i].canonical() {
-				t.Fatalf("state %d of %d: %x, want %x", i, n, states[i].canonical(), want[i].canonical())
-			}
-		}
-	}
-}
-
-// TestVectorsAgainstPlain compares both ways to permute a batch, on elements that are
-// next to where arithmetic carries, borrows or meets a zero.
-func TestVectorsAgainstPlain(t *testing.T) {
-	t.Parallel()
-	if vectorAt > lanes {
-		t.Skip("this build or processor has no vectors")
-	}
-	r := seeded(t)
-	edges := []uint64{0, 1, 2, epsilon - 1, epsilon, epsilon + 1, 1 << 63, prime - 1, prime, prime + 1, 1<<64 - 1 - epsilon, 1<<64 - 2, 1<<64 - 1}
-	for n := 1; n <= lanes; n++ {
-		for range 4 {
-			vector := make([]state, n)
-			for i := range vector {
-				vector[i] = anyState(r)
-				for e := range vector[i] {
-					if r.IntN(2) == 0 {
-						vector[i][e] = edges[r.IntN(len(edges))]
-					}
-				}
-			}
-			plain := slices.Clone(vector)
-			in := slices.Clone(vector)
-			permuteVectors(vector)
-			permuteTogether(plain)
-			for i := range vector {
-				if vector[i].canonical() != plain[i].canonical() {
-					t.Fatalf("state %d of %d: %x is %x, want %x", i, n, in[i], vector[i].canonical(), plain[i].canonical())
+		for name, permute := range forms {
+			got := slices.Clone(states)
+			permute(got)
+			for i := range got {
+				if got[i].canonical() != want[i].canonical() {
+					t.Fatalf("%s, state %d of %d: %x becomes %x, want %x", name, i, n, states[i], got[i].canonical(), want[i].canonical())
 				}
 			}
 		}
@@ -106,19 +83,31 @@ func FuzzPermute(f *testing.F) {
 			}
 			s[i], b = binary.LittleEndian.Uint64(b), b[8:]
 		}
-		one, some := s, []state{s, {}, s}
+		one, plain, some, together := s, s, []state{s, {}, s}, []state{s, {}, s}
 		one.permute()
+		plain.permutePlain()
 		permuteAll(some)
+		permuteTogether(together)
 		want := reference(s)
-		if one.canonical() != want || some[0].canonical() != want || some[2].canonical() != want {
-			t.Errorf("permutation of %x: %x, in a batch %x, want %x", s, one, some, want)
+		for _, got := range []state{one, plain, some[0], some[2], together[0], together[2]} {
+			if got.canonical() != want {
+				t.Errorf("permutation of %x: %x, plain %x, in batches %x and %x, want %x", s, one, plain, some, together, want)
+			}
 		}
 	})
 }
 
+// BenchmarkPermutePlain is BenchmarkPermute without vectors.
+func BenchmarkPermutePlain(b *testing.B) {
+	s := state{rand.Uint64(), rand.Uint64()}
+	for b.Loop() {
+		s.permutePlain()
+	}
+}
+
 // BenchmarkTogether is BenchmarkPermuteAll without vectors.
 func BenchmarkTogether(b *testing.B) {
-	for _, n := range []int{4, 16, 64} {
+	for _, n := range []int{2, 4, 6, 16, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			states := make([]state, n)
 			for i := range states {
@@ -141,7 +130,7 @@ func BenchmarkPermute(b *testing.B) {
 }
 
 func BenchmarkPermuteAll(b *testing.B) {
-	for _, n := range []int{2, 4, 8, 16, 64} {
+	for _, n := range []int{2, 4, 6, 16, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			states := make([]state, n)
 			for i := range states {

@@ -102,6 +102,7 @@ var edges = []uint64{
 	0, 1, 2, 3, 1<<31 - 1, 1 << 31, 1<<32 - 2, 1<<32 - 1, 1 << 32, 1<<32 + 1, 1 << 33, 1<<48 - 1, 1 << 48, 1<<48 + 1,
 	1 << 63, 1<<63 - 1, 1<<63 + 1, prime/2 + 1, prime / 2,
 	prime - 2, prime - 1, prime, prime + 1, prime + 2, ^uint64(0) - 1, ^uint64(0), 0xffffffff00000000, 0xfffffffeffffffff,
+	1<<52 - 1, 1 << 52, 1<<52 + 1, 0xfff << 52, prime - 1<<52, // where vectors divide an element
 }
 
 // anyElement draws edges and their neighbours more often than chance would.

@@ -2,96 +2,114 @@
 
 package hemera
 
-import "golang.org/x/sys/cpu"
+import (
+	"math/bits"
+
+	"golang.org/x/sys/cpu"
+)
 
 //go:generate sh -c "cd internal/asm && go run . -pkg hemera -out ../../avx512_amd64.s -stubs ../../avx512_amd64.go"
 
-// vectorAt is from how many states on vectors are faster than plain arithmetic, since
-// a vector takes as long with fewer than eight. It is out of reach if the processor has
-// no AVX-512.
-var vectorAt = func() int {
-	if cpu.X86.HasAVX512F {
-		return 4
-	}
-	return lanes + 1
-}()
+// hasVectors says whether the processor multiplies 52 bits in eight lanes. That is
+// faster than plain arithmetic for one state already, which takes two vectors.
+var hasVectors = cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512IFMA
 
-// perVector is how many states a vector has.
-const perVector = 8
+// pairs is a state as the vector code has it: element i is [i] + [width+i]·2^52.
+type pairs = [2 * width]uint64
 
-// eight are the states of a vector, element by element.
-type eight = [width][perVector]uint64
+const lowerPart = 1<<52 - 1
 
-// The constants as external takes them: lower halves, then upper halves.
-var afterSpread = func() (t [1 + fullRounds][2][width]uint64) {
-	for r := range after {
-		for i := range width {
-			t[r][0][i], t[r][1][i] = uint64(after[r].low[i]), uint64(after[r].high[i])
-		}
-	}
-	return t
-}()
-
-// permuteVectors is permuteTogether with eight states in a vector. The inversions of a
-// round are one for all states.
-func permuteVectors(states []state) {
-	var all [lanes / perVector]eight
-	var xs, rest, products [lanes / perVector][perVector]uint64
-	n := (len(states) + perVector - 1) / perVector
-	for i := range states {
-		v, lane := &all[i/perVector], i%perVector
-		for e, x := range &states[i] {
-			v[e][lane] = x
-		}
-	}
-	for v := range n {
-		s := &all[v]
-		externalAVX512(s, &afterSpread[0])
-		roundsAVX512(s, &afterSpread[1], fullRounds/2)
-		xs[v] = s[0]
-		for lane := range perVector {
-			rest[v][lane] = sumOfRest(s, lane)
-		}
-	}
-	last := len(states) - (n-1)*perVector // states of the last vector
-	for r := range partialRounds {
-		if n == 1 {
-			invertAll(xs[0][:last])
-		} else {
-			productsAVX512(&products[0], &xs[0], n)
-			inverse := products[n-1]
-			invertAll(inverse[:])
-			inversesAVX512(&xs[0], &products[0], &inverse, n)
-		}
-		next := &zero
-		if r+1 < partialRounds {
-			next = &partialConstants[r+1]
-		}
-		for v := range n {
-			partialAVX512(&all[v], &xs[v], &rest[v], &diagonal, next)
-		}
-	}
-	for v := range n {
-		s := &all[v]
-		s[0] = xs[v]
-		addAVX512(s, &fullConstants[fullRounds/2])
-		roundsAVX512(s, &afterSpread[1+fullRounds/2], fullRounds/2)
-	}
-	for i := range states {
-		v, lane := &all[i/perVector], i%perVector
-		for e := range &states[i] {
-			states[i][e] = v[e][lane]
-		}
-	}
+// joinPair returns lo + hi·2^52, of which lo may have any sign.
+func joinPair(lo, hi uint64) uint64 {
+	hi += uint64(int64(lo) >> 52)
+	m := hi >> 12
+	r, carry := bits.Add64(hi<<52|lo&lowerPart, m<<32-m, 0)
+	return r + (-carry & epsilon)
 }
 
-var zero uint64
-
-// sumOfRest is the sum of all elements of a state but the first.
-func sumOfRest(s *eight, lane int) uint64 {
-	var one state
-	for e := range one {
-		one[e] = s[e][lane]
+func newPairs(s *[width]uint64) (p pairs) {
+	for i, x := range s {
+		p[i], p[width+i] = x&lowerPart, x>>52
 	}
-	return one.sumOfRest()
+	return p
+}
+
+// Constants of the vector code. Rows that follow an external layer include what
+// internal/asm calls primeLo in the lower parts: the modulus is 2^12·2^52 + primeLo.
+var (
+	openingPairs  = vectorRows(0)
+	closingPairs  = vectorRows(fullRounds / 2)
+	diagonalPairs = newPairs(&diagonal)
+)
+
+// vectorRows has the constants that come before the full round first and after each of
+// the four from there, where those before the first round follow an external layer and
+// those before the fifth do not.
+func vectorRows(first int) (rows [1 + fullRounds/2]pairs) {
+	for r := range rows {
+		var constants [width]uint64
+		switch {
+		case first == 0 && r == fullRounds/2:
+			constants[0] = partialConstants[0]
+		case first+r < fullRounds:
+			constants = fullConstants[first+r]
+		}
+		rows[r] = newPairs(&constants)
+		if first > 0 && r == 0 {
+			continue
+		}
+		for i := range width {
+			rows[r][i] -= 1<<32 - 1
+		}
+	}
+	return rows
+}
+
+// permuteVectors permutes states, of which there are 1 to lanes, in vectors.
+func permuteVectors(states []state) {
+	if len(states) == 1 {
+		states[0].permuteVector()
+		return
+	}
+	var all [lanes]pairs
+	var xs, sums [lanes]uint64
+	var rests [lanes][2]uint64
+	n := len(states)
+	openStates(&all[0], &rests[0], (*[width]uint64)(&states[0]), n, &openingPairs)
+	for i := range n {
+		xs[i] = joinPair(all[i][0]&lowerPart, all[i][width])
+	}
+	for r := range partialRounds {
+		invertAll(xs[:n])
+		next := uint64(0)
+		if r+1 < partialRounds {
+			next = partialConstants[r+1]
+		}
+		for i := range n {
+			y := xs[i]
+			sum := addLoose(joinPair(rests[i][0], rests[i][1]), y)
+			sums[i] = sum
+			xs[i] = add(mulAdd(diagonal[0], y, sum), next)
+		}
+		stepStates(&all[0], &rests[0], &sums[0], n, &diagonalPairs)
+	}
+	closeStates((*[width]uint64)(&states[0]), &all[0], &xs[0], n, &closingPairs)
+}
+
+// permuteVector is permute in vectors.
+func (s *state) permuteVector() {
+	var now pairs
+	var rest [2]uint64
+	openStates(&now, &rest, (*[width]uint64)(s), 1, &openingPairs)
+	x := joinPair(now[0]&lowerPart, now[width])
+	for r := range partialRounds {
+		y := invert(x)
+		sum := addLoose(joinPair(rest[0], rest[1]), y)
+		x = mulAdd(diagonal[0], y, sum)
+		if r+1 < partialRounds {
+			x = add(x, partialConstants[r+1])
+		}
+		stepStates(&now, &rest, &sum, 1, &diagonalPairs)
+	}
+	closeStates((*[width]uint64)(s), &now, &x, 1, &closingPairs)
 }

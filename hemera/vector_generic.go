@@ -2,8 +2,10 @@
 
 package hemera
 
-// vectorAt says that there are no vectors: batches are smaller.
-const vectorAt = lanes + 1
+const hasVectors = false
 
-// permuteVectors is never reached.
+// Without vectors nothing calls these.
+
 func permuteVectors(states []state) { permuteTogether(states) }
+
+func (s *state) permuteVector() { s.permutePlain() }

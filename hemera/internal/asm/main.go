@@ -1,8 +1,19 @@
-// Command asm writes the AVX-512 code of package hemera.
+// Command asm writes the vector path of package hemera: avx512_amd64.s and its
+// declarations. It is a module of its own, so that only those who change it need avo.
 //
-// A vector has one element of eight states, so that the lanes never meet. The field and
-// the layers are those of the plain code beside it, which says why they are right; what
-// is here is the same on eight lanes. Elements are any representatives below 2^64.
+// A state lies in registers of eight elements, in the order in which it lies in memory.
+// So one state alone is served as well as many, whatever their number.
+//
+// An element is a pair (lo, hi) that stands for lo + hi·2^52, of which lo may have any
+// sign and hi is not negative. Before it is multiplied it is carried: what lo has above
+// 52 bits, its sign included, has been added to hi. The multiplier of the processor
+// looks at the lower 52 bits only, so that they need not be cleared.
+//
+// Bounds: a product of carried elements whose hi is below 2^22 has |lo| < 2^54 and
+// 2^12 <= hi < 2^22, so that carrying it leaves hi positive and below 2^22 again. The
+// external layer multiplies by 35 at most: |lo| < 2^60 and hi < 2^28, which is folded to
+// hi < 2^14. In the internal layer a sum with hi < 2^27 comes on top, which changes
+// lo by less than 2^53 and hi by less than 2^16.
 package main
 
 import (
@@ -11,372 +22,334 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-const (
-	width  = 16
-	vector = 64 // bytes
-)
+// element is eight elements, one a lane.
+type element struct{ lo, hi VecVirtual }
 
-// field has the constants that stay in registers.
-type field struct {
-	epsilon VecVirtual    // 2^32 - 1 in each lane
-	odd     OpmaskVirtual // the upper half of each lane, as 32-bit words
+// state has its elements 0 to 7 and 8 to 15.
+type state [2]element
+
+// constants are numbers that all lanes of a register have.
+type constants struct {
+	two8, two32 VecVirtual // multipliers that shift
+	low12       VecVirtual // mask
+	// The modulus as a pair. It is added where hi could become negative by a carry.
+	primeLo, primeHi VecVirtual
+	// avo takes a register that is cleared by itself for one that is read.
+	zero VecVirtual
 }
 
-func newField() *field {
-	f := &field{epsilon: ZMM(), odd: K()}
-	x := GP64()
-	MOVQ(U64(1<<32-1), x)
-	VPBROADCASTQ(x, f.epsilon)
-	MOVQ(U64(0xaaaa), x)
-	KMOVW(x.As32(), f.odd)
-	return f
+func broadcast(value uint64) VecVirtual {
+	r, z := GP64(), ZMM()
+	MOVQ(U64(value), r)
+	VPBROADCASTQ(r, z)
+	return z
 }
 
-// reduce returns high·2^64 + low modulo the prime.
-func (f *field) reduce(high, low VecVirtual) VecVirtual {
-	upper := ZMM()
-	VPSRLQ(U8(32), high, upper)
-	r, borrow := ZMM(), K()
-	VPCMPUQ(U8(1), upper, low, borrow) // low < upper
-	VPSUBQ(upper, low, r)
-	VPSUBQ(f.epsilon, r, borrow, r)
-	m := ZMM()
-	VPMULUDQ(high, f.epsilon, m)
-	return f.add(r, m)
+func newConstants() constants {
+	return constants{
+		two8:    broadcast(1 << 8),
+		two32:   broadcast(1 << 32),
+		low12:   broadcast(1<<12 - 1),
+		primeLo: broadcast(1<<64 - 1<<32 + 1),
+		primeHi: broadcast(1 << 12),
+		zero:    broadcast(0),
+	}
 }
 
-// add returns a + b, where the sum with 2^32 - 1 in place of the carry does not carry
-// again.
-func (f *field) add(a, b VecVirtual) VecVirtual {
-	sum, carry := ZMM(), K()
+func copyOf(v VecVirtual) VecVirtual {
+	z := ZMM()
+	VMOVDQA64(v, z)
+	return z
+}
+
+// maskOrPrime is the truth table of (x and low12) or primeHi.
+const maskOrPrime = 0xea
+
+// reduce returns c0 + c1·2^52 + c2·2^104, which it overwrites, and adds primeHi. As 2^64
+// is 2^32 - 1 and 2^104 is -2^8, that is, with h = c1 div 2^12,
+// c0 + (c1 mod 2^12)·2^52 + h·2^32 - h - c2·2^8.
+func (k constants) reduce(c0, c1, c2 VecVirtual) element {
+	h, minus := ZMM(), ZMM()
+	VPSRLQ(U8(12), c1, h)
+	VMOVDQA64(h, minus)
+	VPTERNLOGQ(U8(maskOrPrime), k.primeHi, k.low12, c1)
+	VPMADD52LUQ(k.two8, c2, minus)
+	VPMADD52LUQ(k.two32, h, c0)
+	VPMADD52HUQ(k.two32, h, c1)
+	VPSUBQ(minus, c0, c0)
+	return element{c0, c1}
+}
+
+// multiplyAdd returns a·b + (c0, c1), not carried, and overwrites c0 and c1, of which c0
+// must include primeLo.
+func (k constants) multiplyAdd(a, b element, c0, c1 VecVirtual) element {
+	c2 := copyOf(k.zero)
+	VPMADD52HUQ(a.lo, b.lo, c1)
+	VPMADD52LUQ(a.lo, b.lo, c0)
+	VPMADD52HUQ(a.lo, b.hi, c2)
+	VPMADD52LUQ(a.lo, b.hi, c1)
+	VPMADD52HUQ(a.hi, b.lo, c2)
+	VPMADD52LUQ(a.hi, b.lo, c1)
+	VPMADD52LUQ(a.hi, b.hi, c2)
+	return k.reduce(c0, c1, c2)
+}
+
+func (k constants) multiply(a, b element) element {
+	return k.multiplyAdd(a, b, copyOf(k.primeLo), copyOf(k.zero))
+}
+
+func (k constants) square(a element) element {
+	c0, c1, c2, twice := copyOf(k.primeLo), copyOf(k.zero), copyOf(k.zero), ZMM()
+	VPADDQ(a.hi, a.hi, twice)
+	VPMADD52HUQ(a.lo, a.lo, c1)
+	VPMADD52LUQ(a.lo, a.lo, c0)
+	VPMADD52LUQ(a.lo, twice, c1)
+	VPMADD52HUQ(a.lo, twice, c2)
+	VPMADD52LUQ(a.hi, a.hi, c2)
+	return k.reduce(c0, c1, c2)
+}
+
+// carry makes a carried element of a, in place.
+func carry(a element) element {
+	over := ZMM()
+	VPSRAQ(U8(52), a.lo, over)
+	VPADDQ(over, a.hi, a.hi)
+	return a
+}
+
+// fold replaces hi by what it has below 2^12 and primeHi.
+func (k constants) fold(a element) {
+	h := ZMM()
+	VPSRLQ(U8(12), a.hi, h)
+	VPTERNLOGQ(U8(maskOrPrime), k.primeHi, k.low12, a.hi)
+	VPMADD52LUQ(k.two32, h, a.lo)
+	VPSUBQ(h, a.lo, a.lo)
+}
+
+// substitute returns the seventh power of a, not carried.
+func (k constants) substitute(a element) element {
+	a2 := carry(k.square(a))
+	a3 := carry(k.multiply(a2, a))
+	a4 := carry(k.square(a2))
+	return k.multiply(a3, a4)
+}
+
+// mix is the external layer on plain integers, in place.
+func mix(a, b VecVirtual) {
+	for _, x := range []VecVirtual{a, b} {
+		// In groups of four x + 2·next + all is (x + next) + next + all.
+		next, two, all := ZMM(), ZMM(), ZMM()
+		VPERMQ(U8(0x39), x, next)
+		VPADDQ(next, x, two)
+		VPERMQ(U8(0x4e), two, all)
+		VPADDQ(two, next, next)
+		VPADDQ(two, next, next)
+		VPADDQ(next, all, x)
+	}
+	sum, other := ZMM(), ZMM()
 	VPADDQ(a, b, sum)
-	VPCMPUQ(U8(1), b, sum, carry) // sum < b
-	VPADDQ(f.epsilon, sum, carry, sum)
-	return sum
+	VSHUFI64X2(U8(0x4e), sum, sum, other)
+	VPADDQ(other, sum, sum)
+	VPADDQ(sum, a, a)
+	VPADDQ(sum, b, b)
 }
 
-// addLoose returns a + b for any two representatives.
-func (f *field) addLoose(a, b VecVirtual) VecVirtual {
-	sum, carry, again := ZMM(), K(), K()
-	VPADDQ(a, b, sum)
-	VPCMPUQ(U8(1), b, sum, carry)
-	VPADDQ(f.epsilon, sum, carry, sum)
-	VPCMPUQ(U8(1), f.epsilon, sum, carry, again)
-	VPADDQ(f.epsilon, sum, again, sum)
-	return sum
+// rowSize is the length of a state as pairs: sixteen lo, then sixteen hi.
+const rowSize = 2 * 16 * 8
+
+// row addresses half of row r.
+func row(base Register, r, half int) (lo, hi Mem) {
+	m := Mem{Base: base}
+	return m.Offset(rowSize*r + 64*half), m.Offset(rowSize*r + rowSize/2 + 64*half)
 }
 
-// wide returns the product of a and b as two words.
-func (f *field) wide(a, b VecVirtual) (high, low VecVirtual) {
-	ah, bh := ZMM(), ZMM()
-	VMOVSHDUP(a, ah)
-	VMOVSHDUP(b, bh)
-	ll, lh, hl, hh := ZMM(), ZMM(), ZMM(), ZMM()
-	VPMULUDQ(a, b, ll)
-	VPMULUDQ(a, bh, lh)
-	VPMULUDQ(ah, b, hl)
-	VPMULUDQ(ah, bh, hh)
-	return f.columns(ll, lh, hl, hh)
+func load(base Register, r, half int) element {
+	x := element{ZMM(), ZMM()}
+	lo, hi := row(base, r, half)
+	VMOVDQU64(lo, x.lo)
+	VMOVDQU64(hi, x.hi)
+	return x
 }
 
-// square returns the square of a as two words.
-func (f *field) square(a VecVirtual) (high, low VecVirtual) {
-	ah := ZMM()
-	VMOVSHDUP(a, ah)
-	ll, lh, hh := ZMM(), ZMM(), ZMM()
-	VPMULUDQ(a, a, ll)
-	VPMULUDQ(a, ah, lh)
-	VPMULUDQ(ah, ah, hh)
-	return f.columns(ll, lh, lh, hh)
+// addRow adds the constants of row r.
+func addRow(x element, table Register, r, half int) {
+	lo, hi := row(table, r, half)
+	VPADDQ(lo, x.lo, x.lo)
+	VPADDQ(hi, x.hi, x.hi)
 }
 
-// columns adds up the products of halves.
-func (f *field) columns(ll, lh, hl, hh VecVirtual) (high, low VecVirtual) {
-	carry, middle := ZMM(), ZMM()
-	VPSRLQ(U8(32), ll, carry)
-	VPADDQ(hl, carry, middle)
-	part := ZMM()
-	VPANDQ(f.epsilon, middle, part)
-	VPADDQ(lh, part, part)
-	high = ZMM()
-	VPSRLQ(U8(32), middle, middle)
-	VPADDQ(hh, middle, high)
-	upper := ZMM()
-	VPSRLQ(U8(32), part, upper)
-	VPADDQ(upper, high, high)
-	low = ZMM()
-	VMOVDQA64(ll, low)
-	VMOVSLDUP(part, f.odd, low)
-	return high, low
-}
-
-func (f *field) mul(a, b VecVirtual) VecVirtual {
-	return f.reduce(f.wide(a, b))
-}
-
-func (f *field) sqr(a VecVirtual) VecVirtual {
-	return f.reduce(f.square(a))
-}
-
-// mulAdd returns a·b + c.
-func (f *field) mulAdd(a, b, c, one VecVirtual) VecVirtual {
-	high, low := f.wide(a, b)
-	carry := K()
-	VPADDQ(c, low, low)
-	VPCMPUQ(U8(1), c, low, carry)
-	VPADDQ(one, high, carry, high)
-	return f.reduce(high, low)
-}
-
-func at(p Register, i int) Mem { return Mem{Base: p, Disp: vector * i} }
-
-// substitute replaces every element by its seventh power.
-func (f *field) substitute(s Register) {
-	for i := range width {
-		x := ZMM()
-		VMOVDQU64(at(s, i), x)
-		x2 := f.sqr(x)
-		x3 := f.mul(x2, x)
-		x4 := f.sqr(x2)
-		VMOVDQU64(f.mul(x3, x4), at(s, i))
+// external is the external layer, with the constants of row r after it, which include
+// primeLo. The result is folded and not carried.
+func (k constants) external(s state, table Register, r int) {
+	mix(s[0].lo, s[1].lo)
+	mix(s[0].hi, s[1].hi)
+	for half, x := range s {
+		addRow(x, table, r, half)
+		k.fold(x)
 	}
 }
 
-// mix is the external layer on plain integers.
-func mix(x []VecVirtual) {
-	for g := 0; g < width; g += 4 {
-		a, b, c, d := x[g], x[g+1], x[g+2], x[g+3]
-		ab, cd, bc, da, sum := ZMM(), ZMM(), ZMM(), ZMM(), ZMM()
-		VPADDQ(a, b, ab)
-		VPADDQ(c, d, cd)
-		VPADDQ(b, c, bc)
-		VPADDQ(d, a, da)
-		VPADDQ(ab, cd, sum)
-		for _, y := range []struct{ pair, own VecVirtual }{{ab, b}, {bc, c}, {cd, d}, {da, a}} {
-			VPADDQ(sum, y.pair, y.pair)
-			VPADDQ(y.own, y.pair, y.pair)
-		}
-		x[g], x[g+1], x[g+2], x[g+3] = ab, bc, cd, da
-	}
-	for i := range 4 {
-		column := ZMM()
-		VPADDQ(x[i], x[4+i], column)
-		VPADDQ(x[8+i], column, column)
-		VPADDQ(x[12+i], column, column)
-		for g := 0; g < width; g += 4 {
-			VPADDQ(column, x[g+i], x[g+i])
-		}
+// round has the S-boxes of a full round and what follows them.
+func (k constants) round(s state, table Register, r int) state {
+	s = state{k.substitute(carry(s[0])), k.substitute(carry(s[1]))}
+	k.external(s, table, r)
+	return s
+}
+
+// storeRest stores the sum of all elements but the first. They are not carried. butFirst
+// has all lanes but the lowest.
+func storeRest(s state, butFirst OpmaskVirtual, to Mem) {
+	lo, hi := copyOf(s[1].lo), copyOf(s[1].hi)
+	VPADDQ(s[0].lo, lo, butFirst, lo)
+	VPADDQ(s[0].hi, hi, butFirst, hi)
+	even, odd := ZMM(), ZMM()
+	VPUNPCKLQDQ(hi, lo, even)
+	VPUNPCKHQDQ(hi, lo, odd)
+	VPADDQ(odd, even, even)
+	upper, top := YMM(), XMM()
+	VEXTRACTI64X4(U8(1), even, upper)
+	VPADDQ(upper, even.AsY(), upper)
+	VEXTRACTI128(U8(1), upper, top)
+	VPADDQ(top, upper.AsX(), top)
+	VMOVDQU(top, to)
+}
+
+func storeState(s state, to Register) {
+	for half, x := range s {
+		lo, hi := row(to, 0, half)
+		VMOVDQU64(x.lo, lo)
+		VMOVDQU64(x.hi, hi)
 	}
 }
 
-// external multiplies the state by the matrix and adds constants, whose lower halves
-// are at c and whose upper halves follow them. low is room for a state.
-func (f *field) external(s, c Register, low Mem) {
-	x := make([]VecVirtual, width)
-	for i := range width {
-		x[i] = ZMM()
-		VPANDQ(at(s, i), f.epsilon, x[i])
-	}
-	mix(x)
-	for i := range width {
-		VPADDQ_BCST(Mem{Base: c, Disp: 8 * i}, x[i], x[i])
-		VMOVDQU64(x[i], low.Offset(vector*i))
-	}
-	for i := range width {
-		x[i] = ZMM()
-		VMOVDQU64(at(s, i), x[i])
-		VPSRLQ(U8(32), x[i], x[i])
-	}
-	mix(x)
-	for i := range width {
-		high := x[i]
-		VPADDQ_BCST(Mem{Base: c, Disp: 8 * (width + i)}, high, high)
-		over := ZMM()
-		VPSRLQ(U8(32), high, over)
-		VPMULUDQ(over, f.epsilon, over)
-		VPADDQ(low.Offset(vector*i), over, over)
-		VPSLLQ(U8(32), high, high)
-		VMOVDQU64(f.add(high, over), at(s, i))
-	}
+func maskOf(lanes uint32) OpmaskVirtual {
+	r, m := GP32(), K()
+	MOVL(U32(lanes), r)
+	KMOVW(r, m)
+	return m
 }
 
-func external() {
-	TEXT("externalAVX512", 0, "func(s *[16][8]uint64, c *[2][16]uint64)")
-	Pragma("noescape")
-	Doc("externalAVX512 multiplies eight states by the matrix of the external layer and adds constants.")
-	s, c := Load(Param("s"), GP64()), Load(Param("c"), GP64())
-	f := newField()
-	f.external(s, c, AllocLocal(vector*width))
-	VZEROUPPER()
-	RET()
-}
-
-func rounds() {
-	TEXT("roundsAVX512", 0, "func(s *[16][8]uint64, c *[2][16]uint64, n int)")
-	Pragma("noescape")
-	Doc("roundsAVX512 makes n full rounds of eight states: the S-boxes, then the external layer with constants.")
-	s, c, n := Load(Param("s"), GP64()), Load(Param("c"), GP64()), Load(Param("n"), GP64())
-	f := newField()
-	low := AllocLocal(vector * width)
-	Label("round")
-	f.substitute(s)
-	f.external(s, c, low)
-	ADDQ(U32(2*8*width), c)
+// loop repeats body n times, at least once, and returns.
+func loop(n Register, body func()) {
+	Label("state")
+	body()
 	DECQ(n)
-	JNZ(LabelRef("round"))
+	JNE(LabelRef("state"))
 	VZEROUPPER()
 	RET()
 }
 
-func addConstants() {
-	TEXT("addAVX512", NOSPLIT, "func(s *[16][8]uint64, c *[16]uint64)")
-	Pragma("noescape")
-	Doc("addAVX512 adds constants, which are canonical, to eight states.")
-	s, c := Load(Param("s"), GP64()), Load(Param("c"), GP64())
-	f := newField()
-	for i := range width {
-		x, y := ZMM(), ZMM()
-		VMOVDQU64(at(s, i), x)
-		VPBROADCASTQ(Mem{Base: c, Disp: 8 * i}, y)
-		VMOVDQU64(f.add(x, y), at(s, i))
-	}
-	VZEROUPPER()
-	RET()
-}
+func pointer(name string) Register { return Load(Param(name), GP64()) }
 
-func partial() {
-	TEXT("partialAVX512", NOSPLIT, "func(s *[16][8]uint64, x, rest *[8]uint64, d *[16]uint64, next *uint64)")
+func opening() {
+	TEXT("openStates", NOSPLIT, "func(to *[32]uint64, rests *[2]uint64, from *[16]uint64, n int, table *[5][32]uint64)")
 	Pragma("noescape")
-	Doc("partialAVX512 makes the internal layer of eight states. x has the inverses of their elements 0 and",
-		"gets their successors, with the constant next; rest has the sums of the other elements.")
-	s, px, prest := Load(Param("s"), GP64()), Load(Param("x"), GP64()), Load(Param("rest"), GP64())
-	d, next := Load(Param("d"), GP64()), Load(Param("next"), GP64())
-	f := newField()
-	one := ZMM()
-	t := GP64()
-	MOVQ(U64(1), t)
-	VPBROADCASTQ(t, one)
-	y, rest := ZMM(), ZMM()
-	VMOVDQU64(Mem{Base: px}, y)
-	VMOVDQU64(Mem{Base: prest}, rest)
-	sum := f.addLoose(rest, y)
-	factor := func(i int) VecVirtual {
-		x := ZMM()
-		VPBROADCASTQ(Mem{Base: d, Disp: 8 * i}, x)
-		return x
-	}
-	constant := ZMM()
-	VPBROADCASTQ(Mem{Base: next}, constant)
-	VMOVDQU64(f.add(f.mulAdd(factor(0), y, sum, one), constant), Mem{Base: px})
-	total, over := ZMM(), ZMM()
-	VPXORQ(over, over, over)
-	for i := 1; i < width; i++ {
-		x := ZMM()
-		VMOVDQU64(at(s, i), x)
-		x = f.mulAdd(factor(i), x, sum, one)
-		VMOVDQU64(x, at(s, i))
-		if i == 1 {
-			VMOVDQA64(x, total)
-			continue
+	Doc("openStates does for n states what state.opening does, and sets rests to the sums of all elements", "but the first.")
+	to, rests, from, n, table := pointer("to"), pointer("rests"), pointer("from"), pointer("n"), pointer("table")
+	k := newConstants()
+	low52, butFirst := broadcast(1<<52-1), maskOf(0xfe)
+	loop(n, func() {
+		var s state
+		for half := range s {
+			x := element{ZMM(), ZMM()}
+			VMOVDQU64(Mem{Base: from}.Offset(64*half), x.lo)
+			VPSRLQ(U8(52), x.lo, x.hi)
+			VPANDQ(low52, x.lo, x.lo)
+			s[half] = x
 		}
-		carry := K()
-		VPADDQ(x, total, total)
-		VPCMPUQ(U8(1), x, total, carry)
-		VPADDQ(one, over, carry, over)
-	}
-	VPMULUDQ(over, f.epsilon, over)
-	VMOVDQU64(f.add(total, over), Mem{Base: prest})
-	VZEROUPPER()
-	RET()
+		k.external(s, table, 0)
+		for r := range 4 {
+			s = k.round(s, table, 1+r)
+		}
+		storeRest(s, butFirst, Mem{Base: rests})
+		carry(s[0])
+		carry(s[1])
+		storeState(s, to)
+		ADDQ(U32(rowSize), to)
+		ADDQ(U8(16), rests)
+		ADDQ(U32(128), from)
+	})
 }
 
-// nonzero returns x with 1 in place of 0, and the lanes that were 0.
-func (f *field) nonzero(x, one VecVirtual) (VecVirtual, OpmaskVirtual) {
-	prime, zero, isZero, isPrime := ZMM(), ZMM(), K(), K()
-	VPXORQ(zero, zero, zero)
-	VPSUBQ(f.epsilon, zero, prime) // 2^64 - (2^32 - 1)
-	VPCMPUQ(U8(0), zero, x, isZero)
-	VPCMPUQ(U8(0), prime, x, isPrime)
-	KORW(isZero, isPrime, isZero)
-	y := ZMM()
-	VMOVDQA64(x, y)
-	VMOVDQA64(one, isZero, y)
-	return y, isZero
-}
-
-func newOne() VecVirtual {
-	one, t := ZMM(), GP64()
-	MOVQ(U64(1), t)
-	VPBROADCASTQ(t, one)
-	return one
-}
-
-func products() {
-	TEXT("productsAVX512", NOSPLIT, "func(products, xs *[8]uint64, n int)")
+func internal() {
+	TEXT("stepStates", NOSPLIT, "func(states *[32]uint64, rests *[2]uint64, sums *uint64, n int, diagonal *[32]uint64)")
 	Pragma("noescape")
-	Doc("productsAVX512 sets products[i] to xs[0]·…·xs[i], lane by lane, with 1 in place of 0.")
-	p, xs, n := Load(Param("products"), GP64()), Load(Param("xs"), GP64()), Load(Param("n"), GP64())
-	f := newField()
-	one := newOne()
-	product := ZMM()
-	VMOVDQA64(one, product)
-	Label("forward")
-	x := ZMM()
-	VMOVDQU64(Mem{Base: xs}, x)
-	x, _ = f.nonzero(x, one)
-	VMOVDQA64(f.mul(product, x), product)
-	VMOVDQU64(product, Mem{Base: p})
-	ADDQ(U8(vector), xs)
-	ADDQ(U8(vector), p)
-	DECQ(n)
-	JNZ(LabelRef("forward"))
-	VZEROUPPER()
-	RET()
+	Doc("stepStates does for n states what state.internal does: sums has the numbers to add, and rests is", "set to the sums of all new elements but the first.")
+	states, rests, sums, n := pointer("states"), pointer("rests"), pointer("sums"), pointer("n")
+	table := pointer("diagonal")
+	k := newConstants()
+	low52, butFirst := broadcast(1<<52-1), maskOf(0xfe)
+	diagonal := state{load(table, 0, 0), load(table, 0, 1)}
+	loop(n, func() {
+		lo, hi := ZMM(), ZMM()
+		VPBROADCASTQ(Mem{Base: sums}, lo)
+		VPSRLQ(U8(52), lo, hi)
+		VPANDQ(low52, lo, lo)
+		VPADDQ(k.primeLo, lo, lo)
+		var s state
+		for half := range s {
+			s[half] = k.multiplyAdd(load(states, 0, half), diagonal[half], copyOf(lo), copyOf(hi))
+		}
+		storeRest(s, butFirst, Mem{Base: rests})
+		carry(s[0])
+		carry(s[1])
+		storeState(s, states)
+		ADDQ(U32(rowSize), states)
+		ADDQ(U8(16), rests)
+		ADDQ(U8(8), sums)
+	})
 }
 
-func inverses() {
-	TEXT("inversesAVX512", NOSPLIT, "func(xs, products, inverse *[8]uint64, n int)")
+func closing() {
+	TEXT("closeStates", NOSPLIT, "func(to *[16]uint64, from *[32]uint64, firsts *uint64, n int, table *[5][32]uint64)")
 	Pragma("noescape")
-	Doc("inversesAVX512 replaces xs[i] by 1/xs[i] and leaves what is 0. inverse is that of products[n-1].")
-	xs, p := Load(Param("xs"), GP64()), Load(Param("products"), GP64())
-	inv, n := Load(Param("inverse"), GP64()), Load(Param("n"), GP64())
-	f := newField()
-	one := newOne()
-	inverse := ZMM()
-	VMOVDQU64(Mem{Base: inv}, inverse)
-	at := GP64()
-	MOVQ(n, at)
-	SHLQ(U8(6), at)
-	ADDQ(at, xs)
-	ADDQ(at, p)
-	Label("back")
-	SUBQ(U8(vector), xs)
-	SUBQ(U8(vector), p)
-	before, x := ZMM(), ZMM()
-	VMOVDQA64(one, before)
-	DECQ(n)
-	JZ(LabelRef("first"))
-	VMOVDQU64(Mem{Base: p, Disp: -vector}, before)
-	Label("first")
-	VMOVDQU64(Mem{Base: xs}, x)
-	y, isZero := f.nonzero(x, one)
-	result := f.mul(inverse, before)
-	VPXORQ(result, result, isZero, result)
-	VMOVDQU64(result, Mem{Base: xs})
-	VMOVDQA64(f.mul(inverse, y), inverse)
-	TESTQ(n, n)
-	JNZ(LabelRef("back"))
-	VZEROUPPER()
-	RET()
+	Doc("closeStates does for n states what state.closing does. Their first elements are in firsts.")
+	to, from, firsts, n, table := pointer("to"), pointer("from"), pointer("firsts"), pointer("n"), pointer("table")
+	k := newConstants()
+	low52, first := broadcast(1<<52-1), maskOf(1)
+	loop(n, func() {
+		var s state
+		for half := range s {
+			x := load(from, 0, half)
+			if half == 0 {
+				word := ZMM()
+				VPBROADCASTQ(Mem{Base: firsts}, word)
+				VMOVDQA64(word, first, x.lo)
+				VPSRLQ(U8(52), word, first, x.hi)
+			}
+			VPANDQ(low52, x.lo, x.lo)
+			addRow(x, table, 0, half)
+			s[half] = x
+		}
+		for r := range 4 {
+			s = k.round(s, table, 1+r)
+		}
+		epsilon := ZMM()
+		VPSUBQ(k.primeLo, k.zero, epsilon)
+		for half, x := range s {
+			// Carried and folded again, the number is below 2^64 + 2^35.
+			carry(x)
+			h, word, wrapped := ZMM(), ZMM(), K()
+			VPANDQ(low52, x.lo, x.lo)
+			VPSRLQ(U8(12), x.hi, h)
+			VPMADD52LUQ(k.two32, h, x.lo)
+			VPSUBQ(h, x.lo, x.lo)
+			VPSLLQ(U8(52), x.hi, word)
+			VPADDQ(x.lo, word, word)
+			VPCMPUQ(U8(1), x.lo, word, wrapped)
+			VPADDQ(epsilon, word, wrapped, word)
+			VMOVDQU64(word, Mem{Base: to}.Offset(64*half))
+		}
+		ADDQ(U32(128), to)
+		ADDQ(U32(rowSize), from)
+		ADDQ(U8(8), firsts)
+	})
 }
 
 func main() {
 	ConstraintExpr("amd64,!purego")
-	external()
-	rounds()
-	addConstants()
-	partial()
-	products()
-	inverses()
+	opening()
+	internal()
+	closing()
 	Generate()
 }

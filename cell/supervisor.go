@@ -150,10 +150,10 @@ func (s *Supervisor) Run(ctx context.Context, cells []Particle) error {
 			giveUp(context.Cause(ctx))
 		}
 	})
-	for range min(s.o.Cells, len(r.cells)) {
+	for range min(s.o.Cells, len(known)) {
 		workers.Go(r.runCells)
 	}
-	for range min(s.o.Acts, len(r.cells)) {
+	for range min(s.o.Acts, len(known)) {
 		workers.Go(r.runActs)
 	}
 	workers.Wait()

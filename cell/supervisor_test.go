@@ -545,7 +545,7 @@ func TestSupervisorCrash(t *testing.T) {
 					uncertain += asked
 					if !died {
 						// For each of 2 cells 10 commits, and 2 points of 2 effects.
-						if at < 29 || !looking && uncertain == 0 {
+						if at < 29 || !looking && !x.reads && uncertain == 0 {
 							t.Errorf("%d operations, a person was asked %d times", at, uncertain)
 						}
 						return
@@ -661,14 +661,17 @@ func crash(t *testing.T, w *world, at int, how celltest.Fault, reads, looking bo
 // TestSupervisorThousandCells crashes at random, too.
 func TestSupervisorThousandCells(t *testing.T) {
 	t.Parallel()
-	const cells = 1000
+	cells := 1000
+	if testing.Short() {
+		cells = 150
+	}
 	random := rand.New(rand.NewPCG(1, 2)) // used under the store's lock
 	w, fx := newWorld(t, cells, `emit(event)`, 10_000), newEffects()
 	o := cell.SupervisorOptions{Executors: map[uint64]cell.Executor{rune.TagEmit: ledger{fx}}}
 	crashes := 0
 	for {
 		w.store.Plan(func(c celltest.Call) celltest.Fault {
-			if crashes < 5 && c == celltest.CallWrite && random.IntN(700) == 0 {
+			if crashes < 5 && c == celltest.CallWrite && random.IntN(cells) == 0 {
 				return celltest.UnknownKept + celltest.Fault(random.IntN(2)) - 1
 			}
 			return celltest.None

@@ -95,7 +95,7 @@ func (e *Engine) begin(ctx context.Context, at *slot, operation Particle) (Attem
 	if _, err := e.write(ctx, at, d); err != nil {
 		return Attempt{}, err
 	}
-	return Attempt{a.id, d.Particle(attemptID), a.tag, a.arguments}, nil
+	return Attempt{a.id, at.state.input.act.attemptID, a.tag, a.arguments}, nil
 }
 
 // Settle records that an attempt has succeeded with a value (section 15.5). The first

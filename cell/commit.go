@@ -188,8 +188,9 @@ func (e *Engine) finish(d *draft) error {
 	return nil
 }
 
-// write makes a finished draft the state of its cell. After any failure nothing is
-// assumed of the cell: what is true is read again.
+// write makes a finished draft the state of its cell, after which nothing but the state
+// is left of it. After any failure nothing is assumed of the cell: what is true is read
+// again.
 func (e *Engine) write(ctx context.Context, at *slot, d *draft) (Head, error) {
 	request := d.Particle(d.request)
 	head, err := e.store.Write(ctx, &Write{
@@ -207,6 +208,7 @@ func (e *Engine) write(ctx context.Context, at *slot, d *draft) (Head, error) {
 	d.Committed()
 	next := d.next // a copy, as the rest of the draft is large
 	at.state = &next
+	d.Release()
 	return head, nil
 }
 

@@ -53,7 +53,7 @@ func New(store Store, o Options) *Engine {
 	suite := record.Local()
 	e := &Engine{
 		store: store, ward: o.Ward, suite: suite, memo: record.NewMemo(suite),
-		sealing: sealing{free: runtime.GOMAXPROCS(0)},
+		sealing: sealing{workers: runtime.GOMAXPROCS(0)},
 		slots:   map[Particle]*slot{}, recent: list.New(), keep: o.Cells,
 	}
 	if e.ward == nil {

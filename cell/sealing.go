@@ -10,8 +10,10 @@ import (
 // each or less. Whoever comes while all workers are busy waits for the next group;
 // whoever comes alone waits for nobody.
 type sealing struct {
+	workers int
+
 	mu      sync.Mutex
-	free    int // workers
+	busy    int // workers
 	waiting []*sealJob
 }
 
@@ -20,11 +22,18 @@ type sealJob struct {
 	lead    chan []*sealJob // the group to seal, or nil when it is sealed
 }
 
+// A group is small enough to keep all workers busy and large enough to fill the vectors
+// of the hash: a commit has one to six nodes to hash at a time.
+const (
+	minGroup = 8
+	maxGroup = 32
+)
+
 func (q *sealing) seal(b *record.Builder) error {
 	q.mu.Lock()
 	group := []*sealJob{{builder: b}}
-	if q.free > 0 {
-		q.free--
+	if q.busy < q.workers {
+		q.busy++
 		q.mu.Unlock()
 	} else {
 		job := group[0]
@@ -32,7 +41,7 @@ func (q *sealing) seal(b *record.Builder) error {
 		q.waiting = append(q.waiting, job)
 		q.mu.Unlock()
 		if group = <-job.lead; group == nil {
-			return b.Seal() // sealed already: only the mistake, if there is one
+			return b.Err()
 		}
 	}
 	builders := make([]*record.Builder, len(group))
@@ -41,17 +50,26 @@ func (q *sealing) seal(b *record.Builder) error {
 	}
 	_ = record.Seal(builders...) // each has its own answer
 	q.mu.Lock()
-	if next := q.waiting; len(next) > 0 {
-		q.waiting = nil
-		next[0].lead <- next
-	} else {
-		q.free++
-	}
+	q.busy--
+	q.dispatch()
 	q.mu.Unlock()
 	for _, job := range group {
 		if job.builder != b {
 			job.lead <- nil
 		}
 	}
-	return b.Seal()
+	return b.Err()
+}
+
+// dispatch makes workers of those who wait. The caller has the lock.
+func (q *sealing) dispatch() {
+	for q.busy < q.workers && len(q.waiting) > 0 {
+		n := (len(q.waiting) + q.workers - 1) / q.workers
+		n = min(max(n, minGroup), maxGroup, len(q.waiting))
+		group := make([]*sealJob, n)
+		copy(group, q.waiting)
+		q.waiting = append(q.waiting[:0], q.waiting[n:]...)
+		q.busy++
+		group[0].lead <- group
+	}
 }

@@ -186,7 +186,6 @@ type runWriter struct {
 	do   doer
 	run  *run
 	list []entry
-	last key
 	full []pageRow
 }
 

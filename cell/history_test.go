@@ -43,7 +43,7 @@ func TestVerify(t *testing.T) {
 		if len(reached) != len(items) {
 			t.Errorf("%d of %d items are reachable", len(reached), len(items))
 		}
-		for i := 0; i < len(items); i += 97 {
+		for i := 0; i < len(items); i += 997 {
 			p := items[i].Particle
 			damaged := store.Clone()
 			damaged.Damage(p, func(b []byte) { b[0] ^= 1 })

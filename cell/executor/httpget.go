@@ -45,7 +45,7 @@ type HTTPOptions struct {
 	Roots *x509.CertPool
 }
 
-// HTTPGet answers ["http-get" PART … 0] with [status [size pieces]]. The parts are
+// HTTPGet answers ["http-get", PART, …, 0] with [status [size pieces]]. The parts are
 // texts that together are the URL. The reply has the status, also where that is an
 // error, and the body as it came.
 //
@@ -116,7 +116,7 @@ func NewHTTPGet(o HTTPOptions) (*HTTPGet, error) {
 }
 
 // Usage implements Adapter.
-func (a *HTTPGet) Usage() string { return `["http-get" URL 0]` }
+func (a *HTTPGet) Usage() string { return `["http-get", URL, 0]` }
 
 // Do implements cell.Executor.
 func (a *HTTPGet) Do(ctx context.Context, r cell.Request) (cell.Result, error) {

@@ -9,43 +9,26 @@ import (
 	"github.com/writ-authority/writ/cell/record"
 )
 
-// Adoption is the whole history of a cell.
-type Adoption struct {
-	Cell  record.Particle
-	Steps []Step // from the birth on
-}
-
-// Step is one commit of a history, the request that has led to it and the claim that
-// was made with it, if there was one.
-type Step struct {
-	Head    cell.Head
-	Request record.Particle
-	Claim   *cell.Claim
-}
-
 // Adopt makes a cell that is not there yet from its history, all of it or nothing. The
 // content of every commit must be there already. It is durable when Adopt returns. The
 // error wraps cell.ErrConflict for a cell that exists and for a claim that is bound to
 // another event, cell.ErrInvalid for what is no history, cell.ErrMissing,
 // cell.ErrStore or cell.ErrCommitUnknown.
-func (s *Store) Adopt(ctx context.Context, a *Adoption) error {
+func (s *Store) Adopt(ctx context.Context, a *cell.Adoption) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(a.Steps) == 0 || len(a.Steps) > math.MaxInt32 {
-		return fmt.Errorf("%w: a history of %d commits", cell.ErrInvalid, len(a.Steps))
+	if len(a.Commits) == 0 || len(a.Commits) > math.MaxInt32 {
+		return fmt.Errorf("%w: a history of %d commits", cell.ErrInvalid, len(a.Commits))
 	}
-	needs := make([]need, len(a.Steps))
-	requests := make(map[record.Particle]struct{}, len(a.Steps))
-	for i, step := range a.Steps {
-		if step.Head.Index != uint64(i) {
-			return fmt.Errorf("%w: commit %d of a history has the index %d", cell.ErrInvalid, i, step.Head.Index)
-		}
+	needs := make([]need, len(a.Commits))
+	requests := make(map[record.Particle]struct{}, len(a.Commits))
+	for i, step := range a.Commits {
 		if _, twice := requests[step.Request]; twice {
 			return fmt.Errorf("%w: the request %v has led to two commits", cell.ErrInvalid, step.Request)
 		}
 		requests[step.Request] = struct{}{}
-		needs[i] = need{"the commit", step.Head.Commit}
+		needs[i] = need{"the commit", step.Commit}
 	}
 	s.writes.RLock()
 	defer s.writes.RUnlock()
@@ -62,7 +45,7 @@ func (s *Store) Adopt(ctx context.Context, a *Adoption) error {
 	return s.update(ctx, func(t *tx) error { return t.adopt(a) })
 }
 
-func (t *tx) adopt(a *Adoption) error {
+func (t *tx) adopt(a *cell.Adoption) error {
 	r, exists, err := readRow(t.conn, a.Cell)
 	if err != nil {
 		return failed(context.Background(), "read a head", err)
@@ -70,11 +53,9 @@ func (t *tx) adopt(a *Adoption) error {
 	if exists {
 		return fmt.Errorf("%w: cell %v exists", cell.ErrConflict, a.Cell)
 	}
-	claims := make([]cell.Claim, 0, len(a.Steps))
-	for _, step := range a.Steps {
-		if step.Claim != nil {
-			claims = append(claims, *step.Claim)
-		}
+	claims := make([]cell.Claim, 0, len(a.Commits))
+	for _, step := range a.Commits[1:] { // a birth claims nothing
+		claims = append(claims, cell.Claim{Request: step.Request, Event: step.Event})
 	}
 	if claims, err = t.unclaimed(claims); err != nil {
 		return err
@@ -85,11 +66,12 @@ func (t *tx) adopt(a *Adoption) error {
 		}
 	}
 	r.cell = a.Cell
-	if err := t.head(&r, false, a.Steps[len(a.Steps)-1].Head); err != nil {
+	last := len(a.Commits) - 1
+	if err := t.head(&r, false, cell.Head{Index: uint64(last), Commit: a.Commits[last].Commit}); err != nil {
 		return err
 	}
-	for _, step := range a.Steps {
-		if err := t.commit(r.number, step.Head, step.Request, fingerprint{}); err != nil {
+	for i, step := range a.Commits {
+		if err := t.commit(r.number, cell.Head{Index: uint64(i), Commit: step.Commit}, step.Request, fingerprint{}); err != nil {
 			return err
 		}
 	}

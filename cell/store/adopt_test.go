@@ -14,11 +14,10 @@ func TestAdopt(t *testing.T) {
 	from := small(t, filepath.Join(t.TempDir(), "cells.db"))
 	c, list, beside := commits(t, from, "a", 30, 3)
 	to := small(t, filepath.Join(t.TempDir(), "cells.db"))
-	a := &Adoption{Cell: c}
+	a := &cell.Adoption{Cell: c}
 	for i, h := range list {
-		a.Steps = append(a.Steps, Step{Head: h, Request: h.Commit, Claim: &cell.Claim{Request: h.Commit, Event: beside[3*i+2].Particle}})
+		a.Commits = append(a.Commits, cell.Adopted{Commit: h.Commit, Request: h.Commit, Event: beside[3*i+2].Particle})
 	}
-	a.Steps[0].Claim = nil
 	if err := to.Adopt(t.Context(), a); !errors.Is(err, cell.ErrMissing) {
 		t.Fatalf("without content: %v", err)
 	}
@@ -32,22 +31,21 @@ func TestAdopt(t *testing.T) {
 	if _, err := to.Head(t.Context(), c); !errors.Is(err, cell.ErrMissing) {
 		t.Fatalf("content alone has made a cell: %v", err)
 	}
-	for name, bad := range map[string][]Step{
+	for name, bad := range map[string][]cell.Adopted{
 		"no commit":             nil,
-		"no birth":              a.Steps[1:],
-		"a gap":                 append(append([]Step(nil), a.Steps[:3]...), a.Steps[4:]...),
-		"one request for two":   {a.Steps[0], {Head: a.Steps[1].Head, Request: a.Steps[0].Request}},
-		"the same commit twice": {a.Steps[0], a.Steps[1], a.Steps[1]},
+		"one request for two":   {a.Commits[0], {Commit: a.Commits[1].Commit, Request: a.Commits[0].Request}},
+		"the same commit twice": {a.Commits[0], a.Commits[1], a.Commits[1]},
 	} {
-		if err := to.Adopt(t.Context(), &Adoption{Cell: c, Steps: bad}); !errors.Is(err, cell.ErrInvalid) {
+		if err := to.Adopt(t.Context(), &cell.Adoption{Cell: c, Commits: bad}); !errors.Is(err, cell.ErrInvalid) {
 			t.Errorf("%s: %v, expected %v", name, err, cell.ErrInvalid)
 		}
 	}
+	taken := a.Commits[7].Request
 	// Another cell has claimed one of the requests for something else.
 	other := blobs("other", 1)[0]
 	if _, err := to.Write(t.Context(), &cell.Write{
 		Cell: other.Particle, Request: other.Particle, Next: cell.Head{Commit: other.Particle}, Items: []record.Item{other},
-		Claims: []cell.Claim{{Request: a.Steps[7].Request, Event: other.Particle}},
+		Claims: []cell.Claim{{Request: taken, Event: other.Particle}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +55,7 @@ func TestAdopt(t *testing.T) {
 	if _, err := to.Head(t.Context(), c); !errors.Is(err, cell.ErrMissing) {
 		t.Fatalf("a refused adoption has made a cell: %v", err)
 	}
-	a.Steps[7].Claim = nil
+	a.Commits[7].Event = other.Particle
 	if err := to.Adopt(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +66,8 @@ func TestAdopt(t *testing.T) {
 	if err != nil || len(got) != len(list) || got[29] != list[29] {
 		t.Errorf("history %v, error %v", got, err)
 	}
-	for _, step := range a.Steps {
-		if head, known, err := to.Request(t.Context(), c, step.Request); err != nil || !known || head != step.Head {
+	for i, step := range a.Commits {
+		if head, known, err := to.Request(t.Context(), c, step.Request); err != nil || !known || head != list[i] {
 			t.Errorf("request: %v, known %v, error %v", head, known, err)
 		}
 	}

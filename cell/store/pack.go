@@ -75,8 +75,8 @@ func newPack(items []record.Item, size int) *pack {
 		copy(data[at+5:], it.Particle[:])
 		at += packEntry
 	}
-	binary.LittleEndian.PutUint32(data, crc32.Checksum(data[4:], castagnoli))
 	p := &pack{data: data, size: size - len(items)*packEntry}
+	binary.LittleEndian.PutUint32(data, p.sum())
 	p.checked = make([]atomic.Uint64, (len(items)+63)/64)
 	return p
 }
@@ -120,9 +120,15 @@ func readPack(number int64, data []byte) (*pack, error) {
 	return &pack{data: data, checked: make([]atomic.Uint64, (n+63)/64), size: len(data) - packHead - int(n)*packEntry}, nil
 }
 
-// sound says whether the pack has the bytes that were written.
+// sum is the checksum of the table, without which nobody knows what the pack has. Each
+// item proves itself.
+func (p *pack) sum() uint32 {
+	return crc32.Checksum(p.data[4:packHead+p.items()*packEntry], castagnoli)
+}
+
+// sound says whether the table of the pack is the one that was written.
 func (p *pack) sound(number int64) error {
-	if sum := crc32.Checksum(p.data[4:], castagnoli); sum != p.mark() {
+	if sum := p.sum(); sum != p.mark() {
 		return fmt.Errorf("%w: pack %d has the checksum %08x, not %08x", cell.ErrCorrupt, number, sum, p.mark())
 	}
 	return nil

@@ -26,8 +26,7 @@ type Options struct {
 
 // Store is a cell.Store in one SQLite file.
 type Store struct {
-	file    *sqlitefile.File
-	syncLog func() error // of the file; tests let it fail
+	file *sqlitefile.File
 
 	// Of the writer alone.
 	conn     conn
@@ -56,7 +55,7 @@ type Store struct {
 	// begun counts transactions whose commit has started, durable those that a
 	// power cut can't take back.
 	begun   atomic.Uint64
-	durable sqlitefile.Progress
+	durable progress
 	dirty   dirty
 
 	commits  chan commit  // from the writer to the syncer; one may wait for it
@@ -86,10 +85,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		file: file, syncLog: file.Sync, conn: conn{file.Conn}, index: newIndex(cmp.Or(o.tableSize, tableSize)), cache: newCache(), known: newKnown(),
+		file: file, conn: conn{file.Conn}, index: newIndex(cmp.Or(o.tableSize, tableSize)), cache: newCache(), known: newKnown(),
 		arrived: make(chan struct{}, 1), commits: make(chan commit, 1), stop: make(chan struct{}),
 		backlog: make(chan struct{}, 1), full: make(chan struct{}, 1), readers: make(chan conn, readers()),
 	}
+	s.durable.init()
 	s.dirty.cells = map[record.Particle]uint64{}
 	if err := s.start(); err != nil {
 		return nil, sqlitefile.Wrap(o.Path, errors.Join(err, s.release()))

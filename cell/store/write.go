@@ -14,9 +14,9 @@ import (
 
 // content is what a write brings, checked and ready to be stored.
 type content struct {
-	names names
-	packs []*pack // of what is not known to be there
-	open  []need  // what was not there when it was looked for
+	names []record.Particle // sorted
+	packs []*pack           // of what is not known to be there
+	open  []need            // what was not there when it was looked for
 }
 
 // need is content that must be there.
@@ -42,26 +42,25 @@ func (s *Store) prepare(ctx context.Context, items []record.Item, trusted bool, 
 	if size > cell.MaxWriteBytes {
 		return nil, fmt.Errorf("%w: %d bytes in one write, at most %d are allowed", cell.ErrLimit, size, cell.MaxWriteBytes)
 	}
-	if trusted {
-		for i := range items {
-			if err := items[i].Shape(); err != nil {
-				return nil, err
-			}
+	c := &content{names: make([]record.Particle, len(items))}
+	for i := range items {
+		c.names[i] = items[i].Particle
+		if !trusted {
+			continue
 		}
-	}
-	set, twice := namesOf(items)
-	if twice != nil {
-		return nil, fmt.Errorf("%w: a write with the item %v twice", cell.ErrInvalid, *twice)
-	}
-	c := &content{names: set}
-	if !trusted {
-		if err := record.CheckAll(items); err != nil {
+		if err := items[i].Shape(); err != nil {
 			return nil, err
 		}
 	}
-	ask := func(what string, p record.Particle) {
-		if !c.names.has(&p) && !s.known.has(p) {
-			c.open = append(c.open, need{what, p})
+	slices.SortFunc(c.names, compareParticles)
+	for i := 1; i < len(c.names); i++ {
+		if c.names[i] == c.names[i-1] {
+			return nil, fmt.Errorf("%w: a write with the item %v twice", cell.ErrInvalid, c.names[i])
+		}
+	}
+	if !trusted {
+		if err := record.CheckAll(items); err != nil {
+			return nil, err
 		}
 	}
 	fresh := make([]record.Item, 0, len(items))
@@ -71,14 +70,15 @@ func (s *Store) prepare(ctx context.Context, items []record.Item, trusted bool, 
 		}
 		if items[i].Kind == record.KindPair {
 			left, right := items[i].Pair()
-			ask("a member of a pair,", left)
-			ask("a member of a pair,", right)
+			needs = append(needs, need{"a member of a pair,", left}, need{"a member of a pair,", right})
 		}
 	}
-	for _, n := range needs {
-		ask(n.what, n.of)
-	}
 	c.packs = appendPacks(nil, fresh)
+	for _, n := range needs {
+		if !c.has(n.of) && !s.known.has(n.of) {
+			c.open = append(c.open, n)
+		}
+	}
 	if len(c.open) == 0 {
 		return c, nil
 	}
@@ -131,6 +131,11 @@ func (t *tx) close(c *content) error {
 	return nil
 }
 
+func (c *content) has(p record.Particle) bool {
+	_, ok := slices.BinarySearchFunc(c.names, p, compareParticles)
+	return ok
+}
+
 func compareParticles(a, b record.Particle) int {
 	if x, y := binary.BigEndian.Uint64(a[:]), binary.BigEndian.Uint64(b[:]); x != y {
 		return cmp.Compare(x, y)
@@ -141,7 +146,7 @@ func compareParticles(a, b record.Particle) int {
 // fingerprint tells a write from others with the same request.
 type fingerprint [sha256.Size]byte
 
-func fingerprintOf(cellName, request record.Particle, expected *cell.Head, next cell.Head, names *names, claims []cell.Claim) (f fingerprint) {
+func fingerprintOf(cellName, request record.Particle, expected *cell.Head, next cell.Head, names []record.Particle, claims []cell.Claim) (f fingerprint) {
 	h := sha256.New()
 	number := func(n uint64) {
 		var b [8]byte
@@ -161,9 +166,10 @@ func fingerprintOf(cellName, request record.Particle, expected *cell.Head, next 
 		head(*expected)
 	}
 	head(next)
-	sum := names.sum()
-	number(uint64(len(names.items)))
-	h.Write(sum[:])
+	number(uint64(len(names)))
+	for i := range names {
+		h.Write(names[i][:])
+	}
 	number(uint64(len(claims)))
 	for i := range claims {
 		h.Write(claims[i].Request[:])
@@ -193,7 +199,7 @@ func (s *Store) Write(ctx context.Context, w *cell.Write) (head cell.Head, err e
 	if err != nil {
 		return cell.Head{}, err
 	}
-	print := fingerprintOf(w.Cell, w.Request, w.Expected, w.Next, &c.names, w.Claims)
+	print := fingerprintOf(w.Cell, w.Request, w.Expected, w.Next, c.names, w.Claims)
 	err = s.update(ctx, func(t *tx) (err error) {
 		head, err = t.write(w, c, print)
 		return err

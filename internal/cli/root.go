@@ -145,7 +145,7 @@ func (a *app) root() *cobra.Command {
 		a.policy(), a.task(), a.change(), a.patchset(), a.plan(), a.land(),
 		a.log(), a.show(), a.status(), a.doctor(), a.queue(),
 		a.job(), a.worker(), a.serve(), a.token(), a.repository(), a.db(),
-		a.hash(), a.nouns(), a.nox(), a.rune(),
+		a.cell(), a.hash(), a.nouns(), a.nox(), a.rune(),
 	)
 	wrapArgs(root)
 	return root
@@ -226,6 +226,13 @@ func (a *app) print(v any, people func()) error {
 	}
 	e := json.NewEncoder(a.out)
 	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// printLine prints one JSON value on one line, for commands that go on.
+func (a *app) printLine(v any) error {
+	e := json.NewEncoder(a.out)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }

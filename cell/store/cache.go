@@ -63,8 +63,8 @@ func (c *cache) clear() {
 	c.size = 0
 }
 
-// known are particles that the store has for certain: a bounded number, mostly those
-// that were learnt last. Each has a place among a few others, of which it drives one
+// known are particles that the store has for certain, because they were looked up: a
+// bounded number, mostly those that were looked up last. Each has a place among a few others, of which it drives one
 // out.
 type known struct{ shards [knownShards]knownShard }
 

@@ -84,28 +84,47 @@ func (c *collecting) stays(number int64, ordinal int) bool {
 
 // run removes what does not stay, and makes the index anew.
 func (c *collecting) run(ctx context.Context, do doer, done *Collected) error {
-	s := c.s
-	// From here on the index is what the packs say.
-	err := do(func(t *tx) error {
-		if err := t.do("UPDATE meta SET value = 0 WHERE name = 'floor'", nil); err != nil {
-			return err
-		}
-		return t.do("DELETE FROM runs", nil)
-	})
-	if err != nil {
+	if err := c.s.reindex(ctx, do, func() error { return c.rewrite(ctx, do, done) }); err != nil {
 		return err
 	}
-	err = c.rewrite(ctx, do, done)
+	return c.shrink()
+}
+
+// Reindex makes the index anew from the packs, which is what a damaged index needs.
+// Writes and reads wait until it has ended. After a crash opening the store goes on with
+// it.
+func (s *Store) Reindex(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.writes.Lock()
+	defer s.writes.Unlock()
+	s.tidying.Lock()
+	defer s.tidying.Unlock()
+	s.reads.Lock()
+	defer s.reads.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	do := func(fn func(*tx) error) error { return s.update(ctx, fn) }
+	return s.reindex(ctx, do, func() error { return nil })
+}
+
+// reindex makes the index anew, after change has changed the packs.
+func (s *Store) reindex(ctx context.Context, do doer, change func() error) error {
+	// From here on the index is what the packs say.
+	if err := do(func(t *tx) error { return t.do("DELETE FROM runs", nil) }); err != nil {
+		return err
+	}
+	err := change()
 	// Even where that has failed there must be an index again.
 	s.cache.clear()
 	s.known.clear()
-	for _, r := range *s.index.runs.Load() {
-		s.orphans = append(s.orphans, r.number)
-	}
 	s.index.reset()
 	var found tally
-	again := s.borrow(ctx, func(r conn) (err error) {
-		found, err = s.replay(ctx, r, 0, do)
+	again := s.borrow(ctx, func(c conn) (err error) {
+		if s.orphans, err = findOrphans(c, nil); err != nil {
+			return err
+		}
+		found, err = s.replay(ctx, c, 0, do)
 		return err
 	})
 	if again == nil {
@@ -119,10 +138,7 @@ func (c *collecting) run(ctx context.Context, do doer, done *Collected) error {
 		s.fail("the index could not be made again", again)
 		return s.Health()
 	}
-	if err != nil {
-		return err
-	}
-	return c.shrink()
+	return err
 }
 
 // rewrite replaces packs that have something unreachable by those that don't.
@@ -238,7 +254,7 @@ func (x *index) reset() {
 	x.tables = []*table{newTable()}
 	x.mu.Unlock()
 	x.runs.Store(&[]*run{})
-	x.damaged = nil
+	x.floor, x.damaged = 0, nil
 }
 
 // shrink gives the free pages of the file back, if they are many.

@@ -47,7 +47,7 @@ func failed(ctx context.Context, what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, cell.ErrCorrupt), errors.Is(err, cell.ErrStore):
+	case errors.Is(err, cell.ErrCorrupt), errors.Is(err, cell.ErrStore), ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return err
 	}
 	switch sqlite.ErrCode(err).ToPrimary() {

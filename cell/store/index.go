@@ -24,9 +24,10 @@ type index struct {
 	tables []*table      // the last one takes entries
 	shrunk chan struct{} // closed and replaced whenever a table has become a run
 
-	runs atomic.Pointer[[]*run]
+	runs  atomic.Pointer[[]*run]
+	floor int64 // the last pack that the runs have; of the indexer
 
-	// damaged are packs after the floor whose items nobody knows.
+	// damaged are runs, and packs that no run has, whose items nobody knows.
 	damaged []error
 }
 

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"zombiezen.com/go/sqlite"
 
 	"github.com/writ-authority/writ/cell"
 	"github.com/writ-authority/writ/cell/record"
@@ -87,8 +91,10 @@ func TestContentIsFoundInRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		all = append(all, items...)
-		if n%50 == 0 {
-			s.known.clear() // so that things are stored twice
+		if n%50 == 0 { // once more
+			if err := s.update(t.Context(), func(x *tx) error { return x.append(appendPacks(nil, items)) }); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	settled(t, s)
@@ -197,7 +203,11 @@ func TestRunsCutShort(t *testing.T) {
 	settled(t, s)
 	have(t, s, all)
 	sound(t, s)
-	orphans, err := findOrphans(s.conn, *s.index.runs.Load())
+	m, _, _, err := readRuns(s.conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphans, err := findOrphans(s.conn, m.runs)
 	if err != nil || len(orphans) > 0 {
 		t.Errorf("pages of the runs %v are left, error %v", orphans, err)
 	}
@@ -289,5 +299,199 @@ func TestPacksHoldEverything(t *testing.T) {
 	}
 	if n != len(items) {
 		t.Errorf("%d items of %d", n, len(items))
+	}
+}
+
+// What is brought by those who can't know what is there is stored once, unless the copy
+// that is there is damaged.
+func TestPutStoresContentOnce(t *testing.T) {
+	t.Parallel()
+	s := small(t, filepath.Join(t.TempDir(), "cells.db"))
+	items := blobs("x", 300)
+	count := func() int64 {
+		t.Helper()
+		n, err := s.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Particles
+	}
+	for range 3 {
+		if err := s.Put(t.Context(), items); err != nil {
+			t.Fatal(err)
+		}
+		settled(t, s)
+		if n := count(); n != 300 {
+			t.Fatalf("%d particles are stored, expected 300", n)
+		}
+	}
+	damage(t, s, items[7])
+	if _, _, err := s.Content(t.Context(), items[7].Particle); !errors.Is(err, cell.ErrCorrupt) {
+		t.Fatalf("damaged content: %v", err)
+	}
+	if err := s.Put(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != 301 {
+		t.Errorf("%d particles are stored, expected one more than 300", n)
+	}
+	have(t, s, items)
+}
+
+// damage flips a bit of content in the file.
+func damage(t *testing.T, s *Store, it record.Item) {
+	t.Helper()
+	err := s.update(t.Context(), func(x *tx) error {
+		at, where, ok, err := s.find(x.conn, it.Particle)
+		if err != nil || !ok {
+			return fmt.Errorf("content is not there: %w", err)
+		}
+		data := slices.Clone(at.data)
+		whole, err := at.item(where.ordinal())
+		if err != nil {
+			return err
+		}
+		data[strings.Index(string(data), string(whole.Bytes))] ^= 1
+		return x.do("UPDATE packs SET data = ? WHERE pack = ?", func(q *sqlite.Stmt) {
+			q.BindBytes(1, data)
+			q.BindInt64(2, where.pack())
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cache.clear()
+}
+
+func TestVerifyFindsDamage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		part   string
+		change string
+	}{
+		"a missing pack":                   {"index", "DELETE FROM packs WHERE pack = 3"},
+		"a pack that was cut":              {"packs", "UPDATE packs SET data = substr(data, 1, length(data) - 1) WHERE pack = 3"},
+		"an empty pack":                    {"packs", "UPDATE packs SET data = x'' WHERE pack = 3"},
+		"a missing page of the index":      {"index", "DELETE FROM pages WHERE page = (SELECT max(page) FROM pages)"},
+		"a page of another run":            {"index", "UPDATE pages SET data = (SELECT data FROM pages ORDER BY page LIMIT 1) WHERE page = (SELECT max(page) FROM pages)"},
+		"a damaged run":                    {"index", "UPDATE runs SET data = substr(data, 1, 40)"},
+		"a missing run":                    {"index", "DELETE FROM runs WHERE run = (SELECT max(run) FROM runs)"},
+		"a missing list of runs":           {"index", "DELETE FROM runs WHERE run = 0"},
+		"a damaged list of runs":           {"index", "UPDATE runs SET data = zeroblob(20) WHERE run = 0"},
+		"a head of another index":          {"cells", "UPDATE cells SET head = head - 1"},
+		"a head of another commit":         {"cells", `UPDATE cells SET "commit" = (SELECT "commit" FROM history LIMIT 1)`},
+		"a missing cell":                   {"history", "DELETE FROM cells"},
+		"a missing history":                {"history", "DELETE FROM history"},
+		"a missing commit":                 {"history", "DELETE FROM history WHERE head = 5"},
+		"a missing birth":                  {"history", "DELETE FROM history WHERE head = 0"},
+		"a missing last commit":            {"history", "DELETE FROM history WHERE head = 19"},
+		"a commit too many":                {"history", `INSERT INTO history SELECT cell, 20, "commit", mark FROM history WHERE head = 19`},
+		"another commit":                   {"history", `UPDATE history SET "commit" = zeroblob(32) WHERE head = 5`},
+		"another mark of a commit":         {"history", "UPDATE history SET mark = mark + 1 WHERE head = 5"},
+		"a missing request":                {"tally", "DELETE FROM requests WHERE head = 5"},
+		"another fingerprint":              {"requests", "UPDATE requests SET fingerprint = zeroblob(32) WHERE head = 5"},
+		"a request that led to no commit":  {"requests", "DELETE FROM history WHERE head = 5"},
+		"a missing claim":                  {"tally", "DELETE FROM claims WHERE request = (SELECT max(request) FROM claims)"},
+		"another event":                    {"claims", "UPDATE claims SET event = zeroblob(32)"},
+		"another tally":                    {"tally", "UPDATE tally SET bytes = bytes + 1"},
+		"a commit whose content is absent": {"history", "DELETE FROM packs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := small(t, filepath.Join(t.TempDir(), "cells.db"))
+			commits(t, s, "a", 20, 30)
+			settled(t, s)
+			sound(t, s)
+			if len(*s.index.runs.Load()) == 0 {
+				t.Fatal("there is no run")
+			}
+			if err := s.update(t.Context(), func(x *tx) error { return x.do(c.change, nil) }); err != nil {
+				t.Fatal(err)
+			}
+			s.cache.clear()
+			last := uint64(0)
+			findings, err := s.Verify(t.Context(), func(done, total uint64) {
+				if done > total || done < last {
+					t.Errorf("%d of %d after %d", done, total, last)
+				}
+				last = done
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last == 0 {
+				t.Error("there was no progress")
+			}
+			if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Part == c.part }) {
+				t.Errorf("nothing about %s was found: %v", c.part, findings)
+			}
+		})
+	}
+}
+
+// A store whose index is damaged opens. It says what is damaged instead of taking
+// anything for absent, and making the index anew repairs it.
+func TestDamagedIndex(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change string
+		healed bool // by opening the store
+	}{
+		"the list of runs":         {"UPDATE runs SET data = zeroblob(20) WHERE run = 0", true},
+		"no list of runs":          {"DELETE FROM runs WHERE run = 0", true},
+		"no runs at all":           {"DELETE FROM runs", true},
+		"a run":                    {"UPDATE runs SET data = zeroblob(20) WHERE run = (SELECT max(run) FROM runs)", false},
+		"a missing run":            {"DELETE FROM runs WHERE run = (SELECT max(run) FROM runs)", false},
+		"the pages":                {"UPDATE pages SET data = zeroblob(100)", false},
+		"missing pages":            {"DELETE FROM pages", false},
+		"pages of a run elsewhere": {"UPDATE pages SET data = (SELECT max(data) FROM pages)", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "cells.db")
+			s := small(t, path)
+			var all []record.Item
+			for n := range 30 {
+				items := blobs(fmt.Sprint(n), 40)
+				if err := s.Put(t.Context(), items); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, items...)
+			}
+			settled(t, s)
+			if err := s.update(t.Context(), func(x *tx) error { return x.do(c.change, nil) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = small(t, path)
+			lost := 0
+			for _, it := range all {
+				_, _, err := s.Content(t.Context(), it.Particle)
+				if errors.Is(err, cell.ErrCorrupt) {
+					lost++
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.healed != (lost == 0) {
+				t.Errorf("%d of %d items can't be found", lost, len(all))
+			}
+			if err := s.Reindex(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			have(t, s, all)
+			sound(t, s)
+			if _, _, err := s.Content(t.Context(), blobs("absent", 1)[0].Particle); !errors.Is(err, cell.ErrMissing) {
+				t.Errorf("%v, expected %v", err, cell.ErrMissing)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = small(t, path)
+			have(t, s, all)
+			sound(t, s)
+		})
 	}
 }

@@ -253,33 +253,40 @@ func (w *runWriter) finish(floor int64, old []*run) error {
 		}
 	}
 	x := w.s.index
+	list := slices.DeleteFunc(slices.Clone(*x.runs.Load()), func(r *run) bool { return slices.Contains(old, r) })
+	list = append(list, w.run)
+	m := manifest{floor: max(floor, x.floor)}
+	for _, r := range list {
+		m.runs = append(m.runs, r.number)
+	}
 	err := w.do(func(t *tx) error {
 		if err := t.writePages(w.full); err != nil {
 			return err
 		}
-		data := w.run.encode()
-		t.pages += len(data) / 4096
-		err := t.do("INSERT INTO runs (run, data) VALUES (?, ?)", func(q *sqlite.Stmt) {
-			q.BindInt64(1, w.run.number)
-			q.BindBytes(2, data)
-		})
 		for _, r := range old {
-			if err == nil {
-				err = t.do("DELETE FROM runs WHERE run = ?", func(q *sqlite.Stmt) { q.BindInt64(1, r.number) })
+			if err := t.do("DELETE FROM runs WHERE run = ?", func(q *sqlite.Stmt) { q.BindInt64(1, r.number) }); err != nil {
+				return err
 			}
 		}
-		if err == nil && floor > 0 {
-			err = t.do("UPDATE meta SET value = ? WHERE name = 'floor'", func(q *sqlite.Stmt) { q.BindInt64(1, floor) })
+		if err := t.writeRun(w.run.number, w.run.encode()); err != nil {
+			return err
 		}
-		return err
+		return t.writeRun(0, m.encode())
 	})
 	if err != nil {
 		return err
 	}
-	list := slices.DeleteFunc(slices.Clone(*x.runs.Load()), func(r *run) bool { return slices.Contains(old, r) })
-	list = append(list, w.run)
+	x.floor = m.floor
 	x.runs.Store(&list)
 	return nil
+}
+
+func (t *tx) writeRun(number int64, data []byte) error {
+	t.pages += len(data) / 4096
+	return t.do("INSERT INTO runs (run, data) VALUES (?1, ?2) ON CONFLICT (run) DO UPDATE SET data = ?2", func(q *sqlite.Stmt) {
+		q.BindInt64(1, number)
+		q.BindBytes(2, data)
+	})
 }
 
 // removePages removes the pages of a run that does not count.
@@ -321,35 +328,34 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	floor, err := number("SELECT value FROM meta WHERE name = 'floor'")
+	m, runs, damaged, err := readRuns(s.conn)
 	if err != nil {
 		return err
 	}
-	s.lastPack = max(s.lastPack, floor)
-	var runs []*run
-	err = s.conn.query("SELECT run, data FROM runs ORDER BY run", nil, func(q *sqlite.Stmt) error {
-		r, err := decodeRun(q.ColumnInt64(0), bytes(q, 1))
-		runs = append(runs, r)
-		return err
-	})
-	if err != nil {
-		return err
+	if len(damaged) > 0 && m.floor == 0 {
+		// Nobody knows what the runs have, and all packs are read again.
+		if err := s.conn.exec("DELETE FROM runs", nil); err != nil {
+			return err
+		}
+		damaged = nil
 	}
+	s.lastPack = max(s.lastPack, m.floor)
 	s.lastRun = lastPage >> pageBits
-	for _, r := range runs {
-		s.lastRun = max(s.lastRun, r.number)
+	for _, n := range m.runs {
+		s.lastRun = max(s.lastRun, n)
 	}
 	s.index.runs.Store(&runs)
-	if s.orphans, err = findOrphans(s.conn, runs); err != nil {
+	s.index.floor, s.index.damaged = m.floor, damaged
+	if s.orphans, err = findOrphans(s.conn, m.runs); err != nil {
 		return err
 	}
-	_, err = s.replay(context.Background(), s.conn, floor, s.direct)
+	_, err = s.replay(context.Background(), s.conn, m.floor, s.direct)
 	return err
 }
 
 // findOrphans returns the runs that have pages and don't count: they were not finished,
 // or their pages not yet removed.
-func findOrphans(c conn, runs []*run) (orphans []int64, err error) {
+func findOrphans(c conn, runs []int64) (orphans []int64, err error) {
 	for next := int64(0); ; {
 		number := int64(-1)
 		err := c.query("SELECT min(page) FROM pages WHERE page >= ?", func(q *sqlite.Stmt) { q.BindInt64(1, next<<pageBits) },
@@ -362,7 +368,7 @@ func findOrphans(c conn, runs []*run) (orphans []int64, err error) {
 		if err != nil || number < 0 {
 			return orphans, err
 		}
-		if !slices.ContainsFunc(runs, func(r *run) bool { return r.number == number }) {
+		if !slices.Contains(runs, number) {
 			orphans = append(orphans, number)
 		}
 		next = number + 1

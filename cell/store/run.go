@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 
+	"zombiezen.com/go/sqlite"
+
 	"github.com/writ-authority/writ/cell"
 )
 
@@ -149,4 +151,58 @@ func decodeRun(number int64, data []byte) (*run, error) {
 	}
 	r.filter = rest[8*pages:]
 	return r, nil
+}
+
+// manifest says which runs count, and up to which pack they have everything. It is the
+// row of runs with the number 0: the CRC-32C of what follows, the floor, and the numbers
+// of the runs. Without one there are no runs, and all packs are read again.
+type manifest struct {
+	floor int64
+	runs  []int64
+}
+
+func (m *manifest) encode() []byte {
+	data := binary.LittleEndian.AppendUint64(make([]byte, 4), uint64(m.floor))
+	for _, n := range m.runs {
+		data = binary.LittleEndian.AppendUint64(data, uint64(n))
+	}
+	binary.LittleEndian.PutUint32(data, crc32.Checksum(data[4:], castagnoli))
+	return data
+}
+
+func decodeManifest(data []byte) (m manifest, err error) {
+	if len(data) < 12 || len(data)%8 != 4 || crc32.Checksum(data[4:], castagnoli) != binary.LittleEndian.Uint32(data) {
+		return m, fmt.Errorf("%w: the list of the runs of the index is not what was written", cell.ErrCorrupt)
+	}
+	m.floor = int64(binary.LittleEndian.Uint64(data[4:]))
+	for at := 12; at < len(data); at += 8 {
+		m.runs = append(m.runs, int64(binary.LittleEndian.Uint64(data[at:])))
+	}
+	return m, nil
+}
+
+// readRuns reads the manifest and the runs that count. What is damaged of them comes in
+// damaged; the packs have everything that is needed to make it again.
+func readRuns(c conn) (m manifest, runs []*run, damaged []error, err error) {
+	rows := map[int64][]byte{}
+	err = c.query("SELECT run, data FROM runs", nil, func(q *sqlite.Stmt) error {
+		rows[q.ColumnInt64(0)] = bytes(q, 1)
+		return nil
+	})
+	if err != nil || len(rows) == 0 {
+		return m, nil, nil, err
+	}
+	m, wrong := decodeManifest(rows[0])
+	if wrong != nil {
+		return manifest{}, nil, []error{wrong}, nil
+	}
+	for _, number := range m.runs {
+		r, wrong := decodeRun(number, rows[number])
+		if wrong != nil {
+			damaged = append(damaged, wrong)
+			continue
+		}
+		runs = append(runs, r)
+	}
+	return m, runs, damaged, nil
 }

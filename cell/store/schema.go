@@ -5,7 +5,7 @@ import "github.com/writ-authority/writ/internal/sqlitefile"
 // format is the file of a store. Its number is "WriC".
 //
 // Each pack has the new content of one write, or a part of it. runs and pages are the
-// index of those up to meta's floor; the packs after that are read when the store is
+// index of those up to a floor; the packs after that are read when the store is
 // opened. Every row of cells, history, requests and claims has a check of what it
 // says, and tally their numbers and the sums of their checks, so that a row that was
 // changed is noticed when it is read, and one that is gone when the store is verified.
@@ -19,7 +19,6 @@ CREATE TABLE meta (
 	name  TEXT PRIMARY KEY,
 	value INTEGER NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO meta (name, value) VALUES ('floor', 0);
 
 CREATE TABLE packs (
 	pack INTEGER PRIMARY KEY,

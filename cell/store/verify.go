@@ -138,10 +138,12 @@ func shape(k key, at place) uint64 {
 // packs verifies all content, and that the index has each item of the packs up to the
 // floor once and nothing else.
 func (v *verifying) packs() error {
-	floor := int64(0)
-	err := v.conn.query("SELECT value FROM meta WHERE name = 'floor'", nil, func(q *sqlite.Stmt) error { floor = q.ColumnInt64(0); return nil })
+	m, runs, damaged, err := readRuns(v.conn)
 	if err != nil {
 		return err
+	}
+	for _, wrong := range damaged {
+		v.report("index", "%v", wrong)
 	}
 	items, shapes := uint64(0), uint64(0)
 	for last := int64(0); ; {
@@ -166,7 +168,7 @@ func (v *verifying) packs() error {
 			if _, wrong := r.items(); wrong != nil && p != nil {
 				v.report("packs", "%v", wrong)
 			}
-			if err != nil || r.number > floor {
+			if err != nil || r.number > m.floor {
 				continue
 			}
 			for i := range p.items() {
@@ -176,24 +178,11 @@ func (v *verifying) packs() error {
 			}
 		}
 	}
-	return v.index(items, shapes)
+	return v.index(runs, items, shapes)
 }
 
 // index verifies all runs.
-func (v *verifying) index(items, shapes uint64) error {
-	var runs []*run
-	err := v.conn.query("SELECT run, data FROM runs ORDER BY run", nil, func(q *sqlite.Stmt) error {
-		r, err := decodeRun(q.ColumnInt64(0), bytes(q, 1))
-		if err != nil {
-			v.report("index", "%v", err)
-			return nil
-		}
-		runs = append(runs, r)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
+func (v *verifying) index(runs []*run, items, shapes uint64) error {
 	entries, sum := uint64(0), uint64(0)
 	for _, r := range runs {
 		n := uint64(0)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/writ-authority/writ/cell"
@@ -14,9 +15,44 @@ import (
 
 // content is what a write brings, checked and ready to be stored.
 type content struct {
-	names []record.Particle // sorted
-	packs []*pack           // of what is not known to be there
-	open  []need            // what was not there when it was looked for
+	names names
+	packs []*pack // of what is not known to be there
+	open  []need  // what was not there when it was looked for
+	err   error   // of looking
+}
+
+// names is a set of particles, each with its slot or in one after it.
+type names struct {
+	list  []record.Particle
+	slots []uint32 // 1 + the number of a particle; 0 is free
+	shift int
+}
+
+func newNames(n int) *names {
+	width := max(3, bits.Len(uint(n))+1)
+	return &names{make([]record.Particle, 0, n), make([]uint32, 1<<width), 64 - width}
+}
+
+// slot is that of a particle, or the free one for it.
+func (n *names) slot(p *record.Particle) *uint32 {
+	at := uint64(keyOf(p)) * mixer >> n.shift
+	for n.slots[at] != 0 && n.list[n.slots[at]-1] != *p {
+		at = (at + 1) & uint64(len(n.slots)-1)
+	}
+	return &n.slots[at]
+}
+
+func (n *names) has(p *record.Particle) bool { return *n.slot(p) != 0 }
+
+// add is false if the particle was there.
+func (n *names) add(p *record.Particle) bool {
+	slot := n.slot(p)
+	if *slot != 0 {
+		return false
+	}
+	n.list = append(n.list, *p)
+	*slot = uint32(len(n.list))
+	return true
 }
 
 // need is content that must be there.
@@ -30,8 +66,9 @@ func (n need) missing() error {
 }
 
 // prepare checks items in the caller's goroutine (section 12.2, points 1 and 3).
-// Content that is there stays, so that only what is not needs another look.
-func (s *Store) prepare(ctx context.Context, items []record.Item, trusted bool, needs ...need) (*content, error) {
+// Content that is there stays, so that only what is not needs another look. The commit
+// of a write is content that must be there too.
+func (s *Store) prepare(ctx context.Context, items []record.Item, trusted bool, commit *record.Particle) (*content, error) {
 	if len(items) > record.MaxItems {
 		return nil, fmt.Errorf("%w: %d items in one write, at most %d are allowed", cell.ErrLimit, len(items), record.MaxItems)
 	}
@@ -42,20 +79,16 @@ func (s *Store) prepare(ctx context.Context, items []record.Item, trusted bool, 
 	if size > cell.MaxWriteBytes {
 		return nil, fmt.Errorf("%w: %d bytes in one write, at most %d are allowed", cell.ErrLimit, size, cell.MaxWriteBytes)
 	}
-	c := &content{names: make([]record.Particle, len(items))}
+	c := &content{names: *newNames(len(items))}
 	for i := range items {
-		c.names[i] = items[i].Particle
-		if !trusted {
-			continue
+		it := &items[i]
+		if !c.names.add(&it.Particle) {
+			return nil, fmt.Errorf("%w: a write with the item %v twice", cell.ErrInvalid, it.Particle)
 		}
-		if err := items[i].Shape(); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(c.names, compareParticles)
-	for i := 1; i < len(c.names); i++ {
-		if c.names[i] == c.names[i-1] {
-			return nil, fmt.Errorf("%w: a write with the item %v twice", cell.ErrInvalid, c.names[i])
+		if trusted {
+			if err := it.Shape(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if !trusted {
@@ -63,30 +96,53 @@ func (s *Store) prepare(ctx context.Context, items []record.Item, trusted bool, 
 			return nil, err
 		}
 	}
-	fresh := make([]record.Item, 0, len(items))
-	for i := range items {
-		if !s.known.has(items[i].Particle) {
-			fresh = append(fresh, items[i])
+	needed := func(what string, p record.Particle) {
+		if !c.names.has(&p) && !s.known.has(p) {
+			c.open = append(c.open, need{what, p})
 		}
+	}
+	if commit != nil {
+		needed("the commit", *commit)
+	}
+	for i := range items {
 		if items[i].Kind == record.KindPair {
 			left, right := items[i].Pair()
-			needs = append(needs, need{"a member of a pair,", left}, need{"a member of a pair,", right})
+			needed("a member of a pair,", left)
+			needed("a member of a pair,", right)
+		}
+	}
+	fresh := items
+	if len(c.open) > 0 || !trusted {
+		err := s.reading(ctx, func(r conn) error {
+			if !trusted {
+				fresh = s.fresh(r, items)
+			}
+			c.open, c.err = s.absent(r, c.open)
+			return ctx.Err()
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	c.packs = appendPacks(nil, fresh)
-	for _, n := range needs {
-		if !c.has(n.of) && !s.known.has(n.of) {
-			c.open = append(c.open, n)
+	return c, nil
+}
+
+// fresh returns the items that are not there, or not whole. Whoever makes them with a
+// Builder leaves out what is known already; others may bring everything again. What
+// can't be read is stored once more, and is found before what is damaged then.
+func (s *Store) fresh(c conn, items []record.Item) []record.Item {
+	fresh := make([]record.Item, 0, len(items))
+	for _, it := range items {
+		at, where, ok, err := s.find(c, it.Particle)
+		if ok && err == nil {
+			_, err = at.verified(where.ordinal())
+		}
+		if !ok || err != nil {
+			fresh = append(fresh, it)
 		}
 	}
-	if len(c.open) == 0 {
-		return c, nil
-	}
-	err := s.reading(ctx, func(r conn) (err error) {
-		c.open, err = s.absent(r, c.open)
-		return err
-	})
-	return c, failed(ctx, "look for content", err)
+	return fresh
 }
 
 // absent returns the needs that are not there.
@@ -111,6 +167,9 @@ func (s *Store) absent(c conn, needs []need) ([]need, error) {
 
 // close makes sure that everything is there which was not, in the transaction.
 func (t *tx) close(c *content) error {
+	if c.err != nil {
+		return failed(context.Background(), "look for content", c.err)
+	}
 	if len(c.open) == 0 {
 		return nil
 	}
@@ -131,11 +190,6 @@ func (t *tx) close(c *content) error {
 	return nil
 }
 
-func (c *content) has(p record.Particle) bool {
-	_, ok := slices.BinarySearchFunc(c.names, p, compareParticles)
-	return ok
-}
-
 func compareParticles(a, b record.Particle) int {
 	if x, y := binary.BigEndian.Uint64(a[:]), binary.BigEndian.Uint64(b[:]); x != y {
 		return cmp.Compare(x, y)
@@ -146,7 +200,7 @@ func compareParticles(a, b record.Particle) int {
 // fingerprint tells a write from others with the same request.
 type fingerprint [sha256.Size]byte
 
-func fingerprintOf(cellName, request record.Particle, expected *cell.Head, next cell.Head, names []record.Particle, claims []cell.Claim) (f fingerprint) {
+func fingerprintOf(w *cell.Write, names []record.Particle) (f fingerprint) {
 	h := sha256.New()
 	number := func(n uint64) {
 		var b [8]byte
@@ -157,23 +211,25 @@ func fingerprintOf(cellName, request record.Particle, expected *cell.Head, next 
 		number(x.Index)
 		h.Write(x.Commit[:])
 	}
-	h.Write(cellName[:])
-	h.Write(request[:])
-	if expected == nil {
+	h.Write(w.Cell[:])
+	h.Write(w.Request[:])
+	if w.Expected == nil {
 		number(0)
 	} else {
 		number(1)
-		head(*expected)
+		head(*w.Expected)
 	}
-	head(next)
+	head(w.Next)
+	names = slices.Clone(names)
+	slices.SortFunc(names, compareParticles)
 	number(uint64(len(names)))
 	for i := range names {
 		h.Write(names[i][:])
 	}
-	number(uint64(len(claims)))
-	for i := range claims {
-		h.Write(claims[i].Request[:])
-		h.Write(claims[i].Event[:])
+	number(uint64(len(w.Claims)))
+	for i := range w.Claims {
+		h.Write(w.Claims[i].Request[:])
+		h.Write(w.Claims[i].Event[:])
 	}
 	h.Sum(f[:0])
 	return f
@@ -195,11 +251,11 @@ func (s *Store) Write(ctx context.Context, w *cell.Write) (head cell.Head, err e
 	if err := s.index.room(ctx, s.stop); err != nil {
 		return cell.Head{}, err
 	}
-	c, err := s.prepare(ctx, w.Items, w.Trusted, need{"the commit", w.Next.Commit})
+	c, err := s.prepare(ctx, w.Items, w.Trusted, &w.Next.Commit)
 	if err != nil {
 		return cell.Head{}, err
 	}
-	print := fingerprintOf(w.Cell, w.Request, w.Expected, w.Next, c.names, w.Claims)
+	print := fingerprintOf(w, c.names.list)
 	err = s.update(ctx, func(t *tx) (err error) {
 		head, err = t.write(w, c, print)
 		return err
@@ -300,7 +356,7 @@ func (s *Store) Put(ctx context.Context, items []record.Item) error {
 	if err := s.index.room(ctx, s.stop); err != nil {
 		return err
 	}
-	c, err := s.prepare(ctx, items, false)
+	c, err := s.prepare(ctx, items, false, nil)
 	if err != nil {
 		return err
 	}

@@ -204,9 +204,6 @@ func (s *Store) transact(batch []*update) (commit, error) {
 	for i, p := range t.packs {
 		number := t.pack - int64(len(t.packs)-1-i)
 		full = s.index.add(number, p) || full
-		for i := range p.items() {
-			s.known.add(p.particle(i))
-		}
 		p.trust()
 		s.cache.put(number, p)
 	}

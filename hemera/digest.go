@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
 )
 
 // Size is the length of a digest in bytes.
@@ -77,8 +79,8 @@ func digestOf(limbs [4]uint64) (d Digest) {
 // check returns ErrNotCanonical if a limb is no element.
 func (d *Digest) check() error {
 	for i, x := range d.Limbs() {
-		if x >= prime {
-			return fmt.Errorf("%w: limb %d of digest %s is %d, the largest is %d", ErrNotCanonical, i, d, x, prime-1)
+		if x >= goldilocks.Prime {
+			return fmt.Errorf("%w: limb %d of digest %s is %d, the largest is %d", ErrNotCanonical, i, d, x, goldilocks.Prime-1)
 		}
 	}
 	return nil

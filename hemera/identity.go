@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
 )
 
 // The lengths of encoded data, which tell an atom from a pair.
@@ -44,7 +46,7 @@ func atomState(v uint64) state {
 
 // atomLeaf makes a leaf of what atomState has become, before its permutation.
 func atomLeaf(s *state) state {
-	return state{canonical(s[0]), canonical(s[1]), canonical(s[2]), canonical(s[3]), placeFlags: flagChunk}
+	return state{goldilocks.Canonical(s[0]), goldilocks.Canonical(s[1]), goldilocks.Canonical(s[2]), goldilocks.Canonical(s[3]), placeFlags: flagChunk}
 }
 
 // AtomIDs sets dst[i] to the identity of the atom vs[i], many at once. If one is no

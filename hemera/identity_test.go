@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
 )
 
 func TestBatchedIdentities(t *testing.T) {
@@ -14,7 +16,7 @@ func TestBatchedIdentities(t *testing.T) {
 		values, ids := make([]uint64, n), make([]Digest, n)
 		for i := range values {
 			values[i] = anyElement(r)
-			if values[i] >= prime || r.IntN(4) == 0 {
+			if values[i] >= goldilocks.Prime || r.IntN(4) == 0 {
 				values[i] = r.Uint64N(300)
 			}
 		}
@@ -41,7 +43,7 @@ func TestBatchedIdentities(t *testing.T) {
 
 func TestAtomsThatHaveNoIdentity(t *testing.T) {
 	t.Parallel()
-	for _, v := range []uint64{prime, prime + 1, ^uint64(0)} {
+	for _, v := range []uint64{goldilocks.Prime, goldilocks.Prime + 1, ^uint64(0)} {
 		if id, err := AtomID(v); !errors.Is(err, ErrNotCanonical) || id != (Digest{}) {
 			t.Errorf("atom %d: %s, %v", v, id, err)
 		}
@@ -110,7 +112,7 @@ func TestParseDigest(t *testing.T) {
 			t.Errorf("%q parses as %s, %v, want %v", text, got, err, want)
 		}
 	}
-	if _, err := FromLimbs([4]uint64{0, 0, prime, 0}); !errors.Is(err, ErrNotCanonical) {
+	if _, err := FromLimbs([4]uint64{0, 0, goldilocks.Prime, 0}); !errors.Is(err, ErrNotCanonical) {
 		t.Errorf("a limb of p: %v", err)
 	}
 }

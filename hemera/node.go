@@ -2,6 +2,8 @@ package hemera
 
 import (
 	"fmt"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
 )
 
 // What placeFlags says of a leaf or node.
@@ -22,8 +24,8 @@ func flags(kind uint64, root bool) uint64 {
 }
 
 func checkElement(x uint64) error {
-	if x >= prime {
-		return fmt.Errorf("%w: %d, the largest is %d", ErrNotCanonical, x, prime-1)
+	if x >= goldilocks.Prime {
+		return fmt.Errorf("%w: %d, the largest is %d", ErrNotCanonical, x, goldilocks.Prime-1)
 	}
 	return nil
 }

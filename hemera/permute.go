@@ -1,6 +1,10 @@
 package hemera
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
+)
 
 const (
 	width         = 16
@@ -55,11 +59,11 @@ func (s *state) permutePlain() {
 	x := s[0]
 	rest := s.sumOfRest()
 	for r := range partialRounds {
-		y := invert(x)
-		sum := addLoose(rest, y)
-		x = mulAdd(diagonal[0], y, sum)
+		y := goldilocks.Invert(x)
+		sum := goldilocks.AddLoose(rest, y)
+		x = goldilocks.MulAdd(diagonal[0], y, sum)
 		if r+1 < partialRounds {
-			x = add(x, partialConstants[r+1])
+			x = goldilocks.Add(x, partialConstants[r+1])
 		}
 		rest = s.internal(sum)
 	}
@@ -79,7 +83,7 @@ func (s *state) opening() {
 // closing has the steps after the last partial round.
 func (s *state) closing() {
 	for i := range s {
-		s[i] = add(s[i], fullConstants[fullRounds/2][i])
+		s[i] = goldilocks.Add(s[i], fullConstants[fullRounds/2][i])
 	}
 	for r := fullRounds / 2; r < fullRounds; r++ {
 		s.substitute()
@@ -91,9 +95,9 @@ func (s *state) closing() {
 func (s *state) substitute() {
 	for i := range s {
 		x := s[i]
-		x2 := mul(x, x)
-		x3, x4 := mul(x2, x), mul(x2, x2)
-		s[i] = mul(x3, x4)
+		x2 := goldilocks.Mul(x, x)
+		x3, x4 := goldilocks.Mul(x2, x), goldilocks.Mul(x2, x2)
+		s[i] = goldilocks.Mul(x3, x4)
 	}
 }
 
@@ -104,80 +108,80 @@ func (s *state) sumOfRest() uint64 {
 		sum, carry = bits.Add64(sum, x, 0)
 		over += carry
 	}
-	return reduce(over, sum)
+	return goldilocks.Reduce(over, sum)
 }
 
 // internal replaces all elements but the first by d·s + sum, and returns the sum of
 // the new ones. It is a loop, unrolled.
 func (s *state) internal(sum uint64) uint64 {
 	var over, carry uint64
-	x1 := mulAdd(diagonal[1], s[1], sum)
+	x1 := goldilocks.MulAdd(diagonal[1], s[1], sum)
 	s[1] = x1
 	rest := x1
-	x2 := mulAdd(diagonal[2], s[2], sum)
+	x2 := goldilocks.MulAdd(diagonal[2], s[2], sum)
 	s[2] = x2
 	rest, carry = bits.Add64(rest, x2, 0)
 	over += carry
-	x3 := mulAdd(diagonal[3], s[3], sum)
+	x3 := goldilocks.MulAdd(diagonal[3], s[3], sum)
 	s[3] = x3
 	rest, carry = bits.Add64(rest, x3, 0)
 	over += carry
-	x4 := mulAdd(diagonal[4], s[4], sum)
+	x4 := goldilocks.MulAdd(diagonal[4], s[4], sum)
 	s[4] = x4
 	rest, carry = bits.Add64(rest, x4, 0)
 	over += carry
-	x5 := mulAdd(diagonal[5], s[5], sum)
+	x5 := goldilocks.MulAdd(diagonal[5], s[5], sum)
 	s[5] = x5
 	rest, carry = bits.Add64(rest, x5, 0)
 	over += carry
-	x6 := mulAdd(diagonal[6], s[6], sum)
+	x6 := goldilocks.MulAdd(diagonal[6], s[6], sum)
 	s[6] = x6
 	rest, carry = bits.Add64(rest, x6, 0)
 	over += carry
-	x7 := mulAdd(diagonal[7], s[7], sum)
+	x7 := goldilocks.MulAdd(diagonal[7], s[7], sum)
 	s[7] = x7
 	rest, carry = bits.Add64(rest, x7, 0)
 	over += carry
-	x8 := mulAdd(diagonal[8], s[8], sum)
+	x8 := goldilocks.MulAdd(diagonal[8], s[8], sum)
 	s[8] = x8
 	rest, carry = bits.Add64(rest, x8, 0)
 	over += carry
-	x9 := mulAdd(diagonal[9], s[9], sum)
+	x9 := goldilocks.MulAdd(diagonal[9], s[9], sum)
 	s[9] = x9
 	rest, carry = bits.Add64(rest, x9, 0)
 	over += carry
-	x10 := mulAdd(diagonal[10], s[10], sum)
+	x10 := goldilocks.MulAdd(diagonal[10], s[10], sum)
 	s[10] = x10
 	rest, carry = bits.Add64(rest, x10, 0)
 	over += carry
-	x11 := mulAdd(diagonal[11], s[11], sum)
+	x11 := goldilocks.MulAdd(diagonal[11], s[11], sum)
 	s[11] = x11
 	rest, carry = bits.Add64(rest, x11, 0)
 	over += carry
-	x12 := mulAdd(diagonal[12], s[12], sum)
+	x12 := goldilocks.MulAdd(diagonal[12], s[12], sum)
 	s[12] = x12
 	rest, carry = bits.Add64(rest, x12, 0)
 	over += carry
-	x13 := mulAdd(diagonal[13], s[13], sum)
+	x13 := goldilocks.MulAdd(diagonal[13], s[13], sum)
 	s[13] = x13
 	rest, carry = bits.Add64(rest, x13, 0)
 	over += carry
-	x14 := mulAdd(diagonal[14], s[14], sum)
+	x14 := goldilocks.MulAdd(diagonal[14], s[14], sum)
 	s[14] = x14
 	rest, carry = bits.Add64(rest, x14, 0)
 	over += carry
-	x15 := mulAdd(diagonal[15], s[15], sum)
+	x15 := goldilocks.MulAdd(diagonal[15], s[15], sum)
 	s[15] = x15
 	rest, carry = bits.Add64(rest, x15, 0)
 	over += carry
-	return reduce(over, rest)
+	return goldilocks.Reduce(over, rest)
 }
 
 // join returns low + high·2^32. Both must be below 2^38.
 func join(low, high uint64) uint64 {
 	over := high >> 32
 	r, carry := bits.Add64(high<<32, low+(over<<32-over), 0)
-	return r + (-carry & epsilon)
+	return r + (-carry & goldilocks.Epsilon)
 }
 
 // external multiplies the state by the matrix of the external layer and adds constants.
@@ -186,7 +190,7 @@ func join(low, high uint64) uint64 {
 func (s *state) external(c *halfConstants) {
 	var low, high state
 	for i, x := range s {
-		low[i], high[i] = x&epsilon, x>>32
+		low[i], high[i] = x&goldilocks.Epsilon, x>>32
 	}
 	low.mix()
 	high.mix()

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
 )
 
 func TestPermuteAgainstReference(t *testing.T) {
@@ -64,7 +66,7 @@ func TestPermuteRefusesWhatIsNoElement(t *testing.T) {
 	t.Parallel()
 	for i := range width {
 		s := [16]uint64{1, 2, 3}
-		s[i] = prime
+		s[i] = goldilocks.Prime
 		before := s
 		if err := Permute(&s); !errors.Is(err, ErrNotCanonical) || s != before {
 			t.Errorf("element %d is p: %v, state %x", i, err, s)

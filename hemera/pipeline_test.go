@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
 )
 
 // TestPipeline compares steps of any width with the identities of single data.
@@ -18,12 +20,12 @@ func TestPipeline(t *testing.T) {
 		var atoms []uint64
 		var pairs [][2]Digest
 		for range random.IntN(5) * random.IntN(30) {
-			atoms = append(atoms, random.Uint64N(prime)>>(8*random.IntN(8)))
+			atoms = append(atoms, random.Uint64N(goldilocks.Prime)>>(8*random.IntN(8)))
 		}
 		for range random.IntN(5) * random.IntN(30) {
 			pairs = append(pairs, [2]Digest{known[random.IntN(len(known))], known[random.IntN(len(known))]})
 		}
-		if _, _, err := p.Step([]uint64{1, prime}, pairs); !errors.Is(err, ErrNotCanonical) {
+		if _, _, err := p.Step([]uint64{1, goldilocks.Prime}, pairs); !errors.Is(err, ErrNotCanonical) {
 			t.Fatalf("a number that is no element: %v", err)
 		}
 		if _, _, err := p.Step(atoms, [][2]Digest{{known[0], {7: 255, 6: 255, 5: 255, 4: 255, 3: 1}}}); !errors.Is(err, ErrNotCanonical) {

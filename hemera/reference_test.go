@@ -4,11 +4,13 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
 )
 
 // The reference is the permutation as its definition reads, with math/big.
 
-var bigPrime = new(big.Int).SetUint64(prime)
+var bigPrime = new(big.Int).SetUint64(goldilocks.Prime)
 
 func bigMul(a, b uint64) uint64 {
 	x, y := new(big.Int).SetUint64(a), new(big.Int).SetUint64(b)
@@ -92,7 +94,7 @@ func reference(s state) state {
 
 func (s *state) canonical() (r state) {
 	for i, x := range s {
-		r[i] = canonical(x)
+		r[i] = goldilocks.Canonical(x)
 	}
 	return r
 }
@@ -100,9 +102,9 @@ func (s *state) canonical() (r state) {
 // edges are representatives at which carries and borrows happen.
 var edges = []uint64{
 	0, 1, 2, 3, 1<<31 - 1, 1 << 31, 1<<32 - 2, 1<<32 - 1, 1 << 32, 1<<32 + 1, 1 << 33, 1<<48 - 1, 1 << 48, 1<<48 + 1,
-	1 << 63, 1<<63 - 1, 1<<63 + 1, prime/2 + 1, prime / 2,
-	prime - 2, prime - 1, prime, prime + 1, prime + 2, ^uint64(0) - 1, ^uint64(0), 0xffffffff00000000, 0xfffffffeffffffff,
-	1<<52 - 1, 1 << 52, 1<<52 + 1, 0xfff << 52, prime - 1<<52, // where vectors divide an element
+	1 << 63, 1<<63 - 1, 1<<63 + 1, goldilocks.Prime/2 + 1, goldilocks.Prime / 2,
+	goldilocks.Prime - 2, goldilocks.Prime - 1, goldilocks.Prime, goldilocks.Prime + 1, goldilocks.Prime + 2, ^uint64(0) - 1, ^uint64(0), 0xffffffff00000000, 0xfffffffeffffffff,
+	1<<52 - 1, 1 << 52, 1<<52 + 1, 0xfff << 52, goldilocks.Prime - 1<<52, // where vectors divide an element
 }
 
 // anyElement draws edges and their neighbours more often than chance would.

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash"
 	"io"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
 )
 
 // BlockSize is how many bytes one permutation takes in, seven an element.
@@ -38,9 +40,9 @@ func (s *state) addBlock(b []byte) {
 	_ = b[BlockSize-1]
 	const mask = 1<<(8*bytesPerElement) - 1
 	for i := range rate - 1 {
-		s[i] = add(s[i], binary.LittleEndian.Uint64(b[bytesPerElement*i:])&mask)
+		s[i] = goldilocks.Add(s[i], binary.LittleEndian.Uint64(b[bytesPerElement*i:])&mask)
 	}
-	s[rate-1] = add(s[rate-1], binary.LittleEndian.Uint64(b[BlockSize-8:])>>8)
+	s[rate-1] = goldilocks.Add(s[rate-1], binary.LittleEndian.Uint64(b[BlockSize-8:])>>8)
 }
 
 // addLast adds the bytes that are left of a message, fewer than BlockSize, with their
@@ -66,7 +68,7 @@ func (s *state) absorb(message []byte) {
 
 // digest reads the first four elements.
 func (s *state) digest() Digest {
-	return digestOf([4]uint64{canonical(s[0]), canonical(s[1]), canonical(s[2]), canonical(s[3])})
+	return digestOf([4]uint64{goldilocks.Canonical(s[0]), goldilocks.Canonical(s[1]), goldilocks.Canonical(s[2]), goldilocks.Canonical(s[3])})
 }
 
 // setDigest puts the limbs of d, which must be canonical, into s from element i on.
@@ -86,7 +88,7 @@ func Permute(s *[16]uint64) error {
 	p := (*state)(s)
 	p.permute()
 	for i, x := range p {
-		p[i] = canonical(x)
+		p[i] = goldilocks.Canonical(x)
 	}
 	return nil
 }
@@ -129,7 +131,7 @@ func stateOfContext(context string) state {
 	c.absorb([]byte(context))
 	s := newState(modeMaterial)
 	for i := range 4 {
-		s[i] = canonical(c[i])
+		s[i] = goldilocks.Canonical(c[i])
 	}
 	s.permute()
 	return s

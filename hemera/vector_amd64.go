@@ -6,6 +6,8 @@ import (
 	"math/bits"
 
 	"golang.org/x/sys/cpu"
+
+	"github.com/writ-authority/writ/internal/goldilocks"
 )
 
 //go:generate sh -c "cd internal/asm && go run . -pkg hemera -out ../../avx512_amd64.s -stubs ../../avx512_amd64.go"
@@ -24,7 +26,7 @@ func joinPair(lo, hi uint64) uint64 {
 	hi += uint64(int64(lo) >> 52)
 	m := hi >> 12
 	r, carry := bits.Add64(hi<<52|lo&lowerPart, m<<32-m, 0)
-	return r + (-carry & epsilon)
+	return r + (-carry & goldilocks.Epsilon)
 }
 
 func newPairs(s *[width]uint64) (p pairs) {
@@ -87,9 +89,9 @@ func permuteVectors(states []state) {
 		}
 		for i := range n {
 			y := xs[i]
-			sum := addLoose(joinPair(rests[i][0], rests[i][1]), y)
+			sum := goldilocks.AddLoose(joinPair(rests[i][0], rests[i][1]), y)
 			sums[i] = sum
-			xs[i] = add(mulAdd(diagonal[0], y, sum), next)
+			xs[i] = goldilocks.Add(goldilocks.MulAdd(diagonal[0], y, sum), next)
 		}
 		stepStates(&all[0], &rests[0], &sums[0], n, &diagonalPairs)
 	}
@@ -103,11 +105,11 @@ func (s *state) permuteVector() {
 	openStates(&now, &rest, (*[width]uint64)(s), 1, &openingPairs)
 	x := joinPair(now[0]&lowerPart, now[width])
 	for r := range partialRounds {
-		y := invert(x)
-		sum := addLoose(joinPair(rest[0], rest[1]), y)
-		x = mulAdd(diagonal[0], y, sum)
+		y := goldilocks.Invert(x)
+		sum := goldilocks.AddLoose(joinPair(rest[0], rest[1]), y)
+		x = goldilocks.MulAdd(diagonal[0], y, sum)
 		if r+1 < partialRounds {
-			x = add(x, partialConstants[r+1])
+			x = goldilocks.Add(x, partialConstants[r+1])
 		}
 		stepStates(&now, &rest, &sum, 1, &diagonalPairs)
 	}

@@ -1,6 +1,7 @@
-package hemera
+package goldilocks
 
 import (
+	"math/big"
 	"math/rand/v2"
 	"testing"
 )
@@ -11,28 +12,24 @@ func TestFieldAgainstBig(t *testing.T) {
 	r := seeded(t)
 	check := func(a, b, c uint64) {
 		t.Helper()
-		if got, want := canonical(mul(a, b)), bigMul(a, b); got != want {
+		if got, want := Canonical(Mul(a, b)), bigMul(a, b); got != want {
 			t.Errorf("%x · %x = %x, want %x", a, b, got, want)
 		}
-		if got, want := canonical(addLoose(a, b)), bigAdd(a, b); got != want {
+		if got, want := Canonical(AddLoose(a, b)), bigAdd(a, b); got != want {
 			t.Errorf("%x + %x = %x, want %x", a, b, got, want)
 		}
-		if got, want := canonical(add(a, canonical(b))), bigAdd(a, b); got != want {
+		if got, want := Canonical(Add(a, Canonical(b))), bigAdd(a, b); got != want {
 			t.Errorf("%x + %x = %x, want %x", a, b, got, want)
 		}
-		if got, want := canonical(mulAdd(a, b, c)), bigAdd(bigMul(a, b), c); got != want {
+		if got, want := Canonical(MulAdd(a, b, c)), bigAdd(bigMul(a, b), c); got != want {
 			t.Errorf("%x · %x + %x = %x, want %x", a, b, c, got, want)
-		}
-		low, high := a>>26, b>>26
-		if got, want := canonical(join(low, high)), bigAdd(low, bigMul(high, 1<<32)); got != want {
-			t.Errorf("%x + %x · 2^32 = %x, want %x", low, high, got, want)
 		}
 	}
 	for _, a := range edges {
 		for _, b := range edges {
 			check(a, b, edges[r.IntN(len(edges))])
 		}
-		if got, want := canonical(a), bigAdd(a, 0); got != want {
+		if got, want := Canonical(a), bigAdd(a, 0); got != want {
 			t.Errorf("%x is %x, want %x", a, got, want)
 		}
 	}
@@ -41,7 +38,7 @@ func TestFieldAgainstBig(t *testing.T) {
 	}
 }
 
-// hardToInvert finds elements of which one phase of invert removes more bits than its
+// hardToInvert finds elements of which one phase of Invert removes more bits than its
 // cofactors have room for.
 func hardToInvert(r *rand.Rand, n int) []uint64 {
 	var found []uint64
@@ -54,9 +51,9 @@ func hardToInvert(r *rand.Rand, n int) []uint64 {
 	return found
 }
 
-// phases returns how many bits the two phases of invert remove.
+// phases returns how many bits the two phases of Invert remove.
 func phases(x uint64) (first, second uint) {
-	a, b := canonical(x), prime
+	a, b := Canonical(x), Prime
 	for a&1 == 0 {
 		a >>= 1
 	}
@@ -83,10 +80,10 @@ func TestInvert(t *testing.T) {
 	check := func(x uint64) {
 		t.Helper()
 		want := bigInvert(x)
-		if got := canonical(invert(x)); got != want {
+		if got := Canonical(Invert(x)); got != want {
 			t.Errorf("1/%x = %x, want %x", x, got, want)
 		}
-		if got := canonical(invertByPower(x)); got != want {
+		if got := Canonical(invertByPower(x)); got != want {
 			t.Errorf("1/%x by power = %x, want %x", x, got, want)
 		}
 	}
@@ -96,8 +93,8 @@ func TestInvert(t *testing.T) {
 	for k := range 64 {
 		for d := range uint64(5) {
 			check(1<<k + d - 2)
-			check(prime>>k + d - 2)
-			check(prime - 1<<k + d - 2)
+			check(Prime>>k + d - 2)
+			check(Prime - 1<<k + d - 2)
 		}
 	}
 	for _, x := range hardToInvert(r, 100) {
@@ -108,40 +105,15 @@ func TestInvert(t *testing.T) {
 	}
 }
 
-func TestInvertAll(t *testing.T) {
-	t.Parallel()
-	r := seeded(t)
-	for n := range lanes + 1 {
-		for _, zeros := range []int{0, 1, n / 2, n} {
-			xs := make([]uint64, n)
-			for i := range xs {
-				xs[i] = anyElement(r)
-			}
-			for range zeros {
-				if n > 0 {
-					xs[r.IntN(n)] = []uint64{0, prime}[r.IntN(2)]
-				}
-			}
-			got := append([]uint64(nil), xs...)
-			invertAll(got)
-			for i, x := range xs {
-				if want := bigInvert(x); canonical(got[i]) != want {
-					t.Fatalf("element %d of %x: %x, want %x", i, xs, canonical(got[i]), want)
-				}
-			}
-		}
-	}
-}
-
 func FuzzField(f *testing.F) {
 	for _, a := range edges {
-		f.Add(a, prime-a)
+		f.Add(a, Prime-a)
 	}
 	f.Fuzz(func(t *testing.T, a, b uint64) {
-		if got, want := canonical(mul(a, b)), bigMul(a, b); got != want {
+		if got, want := Canonical(Mul(a, b)), bigMul(a, b); got != want {
 			t.Errorf("%x · %x = %x, want %x", a, b, got, want)
 		}
-		if got, want := canonical(invert(a)), bigInvert(a); got != want {
+		if got, want := Canonical(Invert(a)), bigInvert(a); got != want {
 			t.Errorf("1/%x = %x, want %x", a, got, want)
 		}
 	})
@@ -152,7 +124,7 @@ func BenchmarkInvert(b *testing.B) {
 	for _, form := range []struct {
 		name   string
 		invert func(uint64) uint64
-	}{{"euclid", invert}, {"power", invertByPower}} {
+	}{{"euclid", Invert}, {"power", invertByPower}} {
 		b.Run(form.name, func(b *testing.B) {
 			x := rand.Uint64()
 			for b.Loop() {
@@ -163,4 +135,50 @@ func BenchmarkInvert(b *testing.B) {
 			}
 		})
 	}
+}
+
+var bigPrime = new(big.Int).SetUint64(Prime)
+
+func bigMul(a, b uint64) uint64 {
+	x, y := new(big.Int).SetUint64(a), new(big.Int).SetUint64(b)
+	return x.Mod(x.Mul(x, y), bigPrime).Uint64()
+}
+
+func bigAdd(a, b uint64) uint64 {
+	x, y := new(big.Int).SetUint64(a), new(big.Int).SetUint64(b)
+	return x.Mod(x.Add(x, y), bigPrime).Uint64()
+}
+
+func bigInvert(a uint64) uint64 {
+	x := new(big.Int).SetUint64(a)
+	if x.Mod(x, bigPrime).Sign() == 0 {
+		return 0
+	}
+	return x.ModInverse(x, bigPrime).Uint64()
+}
+
+// edges are representatives at which carries and borrows happen.
+var edges = []uint64{
+	0, 1, 2, 3, 1<<31 - 1, 1 << 31, 1<<32 - 2, 1<<32 - 1, 1 << 32, 1<<32 + 1, 1 << 33, 1<<48 - 1, 1 << 48, 1<<48 + 1,
+	1 << 63, 1<<63 - 1, 1<<63 + 1, Prime/2 + 1, Prime / 2,
+	Prime - 2, Prime - 1, Prime, Prime + 1, Prime + 2, ^uint64(0) - 1, ^uint64(0), 0xffffffff00000000, 0xfffffffeffffffff,
+}
+
+// anyElement draws edges and their neighbours more often than chance would.
+func anyElement(r *rand.Rand) uint64 {
+	switch r.IntN(4) {
+	case 0:
+		return edges[r.IntN(len(edges))]
+	case 1:
+		return 1<<r.IntN(64) + r.Uint64N(5) - 2
+	default:
+		return r.Uint64()
+	}
+}
+
+func seeded(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
 }

@@ -537,6 +537,9 @@ func TestSupervisorCrash(t *testing.T) {
 			{"a write that is kept", celltest.UnknownKept, false, 1},
 			{"anything", celltest.Failed, true, 61},
 		} {
+			if testing.Short() {
+				x.step *= 4
+			}
 			t.Run(fmt.Sprintf("%s, looking it up %v", x.name, looking), func(t *testing.T) {
 				t.Parallel()
 				uncertain := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/writ-authority/writ/nox"
 )
 
-// Clock answers ["clock", 0] with [seconds microseconds] since the beginning of 1970,
+// Clock answers ["clock" 0] with [seconds microseconds] since the beginning of 1970,
 // UTC. It fails where the request is another one, or the clock shows an earlier time.
 // A lost answer may be given again; see the package comment.
 type Clock struct {
@@ -18,7 +18,7 @@ type Clock struct {
 }
 
 // Usage implements Adapter.
-func (c *Clock) Usage() string { return `["clock", 0]` }
+func (c *Clock) Usage() string { return `["clock" 0]` }
 
 // Do implements cell.Executor.
 func (c *Clock) Do(_ context.Context, r cell.Request) (cell.Result, error) {

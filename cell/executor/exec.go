@@ -51,7 +51,7 @@ type ExecOptions struct {
 	Stderr io.Writer
 }
 
-// Exec answers ["exec", COMMAND, ARGUMENT, …, 0] with [status [output errors]]: the
+// Exec answers ["exec" COMMAND ARGUMENT … 0] with [status [output errors]]: the
 // exit status, 0 to 255, and standard output and standard error, each as [size pieces].
 //
 // It fails, and then nothing has run, where the request is another one, the command is
@@ -112,7 +112,7 @@ func NewExec(o ExecOptions) (*Exec, error) {
 }
 
 // Usage implements Adapter.
-func (e *Exec) Usage() string { return `["exec", COMMAND, ARGUMENT, …, 0]` }
+func (e *Exec) Usage() string { return `["exec" COMMAND ARGUMENT … 0]` }
 
 // Do implements cell.Executor.
 func (e *Exec) Do(ctx context.Context, r cell.Request) (cell.Result, error) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,24 @@ type begun func()
 func (b begun) Write(p []byte) (int, error) {
 	b()
 	return 0, io.ErrClosedPipe // which changes nothing
+}
+
+// TestExecLeavesNothing has commands whose descendants would hold their output for a
+// minute.
+func TestExecLeavesNothing(t *testing.T) {
+	t.Parallel()
+	g := shell(t, ExecOptions{})
+	lines := []string{`sleep 60 & echo done`}
+	if runtime.GOOS == "linux" {
+		lines = append(lines, `setsid sleep 60 & echo done`)
+	}
+	for _, line := range lines {
+		start := time.Now()
+		reply := mustDo(t, g, script(t, line))
+		if _, out := bytesOf(t, reply.Tail().Head()); out != "done\n" || time.Since(start) > 30*time.Second {
+			t.Errorf("%s: %q after %v", line, out, time.Since(start))
+		}
+	}
 }
 
 func TestExecHugeOutput(t *testing.T) {

@@ -45,7 +45,7 @@ type HTTPOptions struct {
 	Roots *x509.CertPool
 }
 
-// HTTPGet answers ["http-get", PART, …, 0] with [status [size pieces]]. The parts are
+// HTTPGet answers ["http-get" PART … 0] with [status [size pieces]]. The parts are
 // texts that together are the URL. The reply has the status, also where that is an
 // error, and the body as it came.
 //
@@ -58,8 +58,8 @@ type HTTPOptions struct {
 //
 // What is compared is scheme, host name in lower case, and port. The address is checked
 // when the connection is made, so that no name can lead elsewhere meanwhile; proxies of
-// the environment are not used for the same reason. There are no cookies and no
-// credentials, and each request has a connection of its own and is sent once.
+// the environment are not used for the same reason. There are no cookies, no
+// credentials and no referrer, and each request has a connection of its own and is sent once.
 type HTTPGet struct {
 	client   *http.Client
 	origins  []string // sorted
@@ -106,6 +106,7 @@ func NewHTTPGet(o HTTPOptions) (*HTTPGet, error) {
 			MaxResponseHeaderBytes: maxHeader,
 		},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			r.Header.Del("Referer") // a host learns nothing of what another was asked
 			if len(via) > maxRedirects {
 				return fmt.Errorf("more than %d redirects", maxRedirects)
 			}
@@ -116,7 +117,7 @@ func NewHTTPGet(o HTTPOptions) (*HTTPGet, error) {
 }
 
 // Usage implements Adapter.
-func (a *HTTPGet) Usage() string { return `["http-get", URL, 0]` }
+func (a *HTTPGet) Usage() string { return `["http-get" URL 0]` }
 
 // Do implements cell.Executor.
 func (a *HTTPGet) Do(ctx context.Context, r cell.Request) (cell.Result, error) {

@@ -37,14 +37,20 @@ func TestHTTPGet(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/page", func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
-		if r.Method != http.MethodGet || len(r.Cookies()) > 0 || r.Header.Get("Authorization") != "" {
+		if r.Method != http.MethodGet || len(r.Cookies()) > 0 || r.Header.Get("Authorization") != "" || r.Referer() != "" {
 			t.Errorf("%s with %v", r.Method, r.Header)
 		}
 		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, r.URL.RawQuery+"\xff\x00")
 	})
-	mux.Handle("/moved", http.RedirectHandler("/page?moved", http.StatusFound))
+	for i, from := range []string{"/moved", "/moved2", "/moved3", "/moved4", "/moved5", "/moved6"} {
+		to := "/page?moved"
+		if i > 0 {
+			to = []string{"/moved", "/moved2", "/moved3", "/moved4", "/moved5"}[i-1]
+		}
+		mux.Handle(from, http.RedirectHandler(to, http.StatusFound))
+	}
 	mux.Handle("/loop", http.RedirectHandler("/loop", http.StatusFound))
 	mux.Handle("/away", http.RedirectHandler("http://example.org/?secret", http.StatusFound))
 	mux.Handle("/file", http.RedirectHandler("file:///etc/passwd", http.StatusFound))
@@ -70,7 +76,7 @@ func TestHTTPGet(t *testing.T) {
 		size       uint64
 	}{
 		{"/page?asked#here", "asked\xff\x00", 7},
-		{"/moved", "moved\xff\x00", 7},
+		{"/moved5", "moved\xff\x00", 7},
 		{"/whole", strings.Repeat("\x00", MaxBytes), MaxBody},
 	} {
 		reply := mustDo(t, g, host(t, `["http-get", "`+s.URL+`", "`+x.path+`", 0]`))
@@ -84,6 +90,7 @@ func TestHTTPGet(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/loop":   "more than 5 redirects",
+		"/moved6": "more than 5 redirects",
 		"/away":   `"http://example.org:80" is not allowed; allowed are: http://127.0.0.1:`,
 		"/file":   `the scheme "file"`,
 		"/large":  "is longer than 1048576 bytes",
@@ -213,6 +220,34 @@ func TestHTTPGetTimes(t *testing.T) {
 	go func() { <-asked; cancel() }()
 	if got, err := get(t, HTTPOptions{Hosts: []string{s.URL}}).Do(ctx, r); got.Outcome != cell.OutcomeUnknown || !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v %v", got.Outcome, err)
+	}
+}
+
+func TestHTTPGetIPv6(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("no IPv6 here: ", err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "six")
+	}))
+	s.Listener.Close()
+	s.Listener = listener
+	s.Start()
+	defer s.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := get(t, HTTPOptions{Hosts: []string{"http://[::1]:" + port}})
+	// However the address is written.
+	reply := mustDo(t, g, host(t, `["http-get", "http://[0:0::0001]:`+port+`/", 0]`))
+	if _, body := bytesOf(t, reply.Tail()); body != "six" {
+		t.Errorf("body %q", body)
+	}
+	if reason := mustFail(t, g, host(t, `["http-get", "http://[::ffff:127.0.0.1]:`+port+`/", 0]`)); !strings.Contains(reason, "is not allowed") {
+		t.Errorf("reason %q", reason)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // MaxRandom is how many bytes one request of Random may ask for.
 const MaxRandom = 64
 
-// Random answers ["random", COUNT] with a list of COUNT random bytes, 1 to MaxRandom,
+// Random answers ["random" COUNT] with a list of COUNT random bytes, 1 to MaxRandom,
 // that ends with 0. It fails where the request is another one, or the source fails.
 // What it gave is recorded as the outcome, so that a replay finds the same bytes; they
 // are no secret. A lost answer may be given again; see the package comment.
@@ -22,7 +22,7 @@ type Random struct {
 }
 
 // Usage implements Adapter.
-func (a *Random) Usage() string { return `["random", COUNT]` }
+func (a *Random) Usage() string { return `["random" COUNT]` }
 
 // Do implements cell.Executor.
 func (a *Random) Do(_ context.Context, r cell.Request) (cell.Result, error) {

@@ -21,7 +21,7 @@ const maxName = 64
 type Adapter interface {
 	cell.Executor
 
-	// Usage is the whole request in Rune, such as ["random", COUNT].
+	// Usage is the whole request in Rune, such as ["random" COUNT].
 	Usage() string
 }
 

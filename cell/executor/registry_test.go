@@ -68,7 +68,7 @@ func TestRequestsThatNoAdapterTakes(t *testing.T) {
 	g := NewRegistry(map[string]Adapter{"clock": at(1, 0), "random": &Random{}})
 	long := `"` + strings.Repeat("a", maxName+1) + `"`
 	for _, x := range []struct{ request, want string }{
-		{`7`, "got the atom 7; requests are [\"clock\", 0] or [\"random\", COUNT]"},
+		{`7`, "got the atom 7; requests are [\"clock\" 0] or [\"random\" COUNT]"},
 		{`"clock"`, "is not a text, which is a list that ends with 0: it ends with 99"},
 		{`[[1, 2], 0]`, "it ends with 2"},
 		{`[["a", 0], 0]`, "member 0 is a pair"},
@@ -77,7 +77,7 @@ func TestRequestsThatNoAdapterTakes(t *testing.T) {
 		{`["price", 7]`, `there is no adapter "price" here; requests are`},
 		{`[[255, 0, 0], 7]`, `there is no adapter "\xff\x00" here`},
 		{`[0, 7]`, `there is no adapter "" here`},
-		{`["clock", 1]`, `["clock", 0] has nothing but 0 after the name`},
+		{`["clock", 1]`, `["clock" 0] has nothing but 0 after the name`},
 		{`["clock", 0, 0]`, "nothing but 0"},
 		{`["random", 0]`, "from 1 to 64"},
 		{`["random", 65]`, "from 1 to 64"},

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/writ-authority/writ/cell"
+	"github.com/writ-authority/writ/cell/record"
 	"github.com/writ-authority/writ/cell/store"
 )
 
@@ -31,7 +33,7 @@ const (
 func tellerSaga(n int) *saga { return newSaga(fmt.Sprintf("teller %d", n), tellerItem) }
 
 // TestTeller is what TestKill starts and kills: it writes to some cells for ever, and
-// prints what was acknowledged.
+// prints what was acknowledged, and which heads were read beside that.
 func TestTeller(t *testing.T) {
 	path := os.Getenv(tellerPath)
 	if path == "" {
@@ -40,6 +42,34 @@ func TestTeller(t *testing.T) {
 	st := openAt(t, path)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
+	say := func(n, i int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, err := fmt.Printf("acknowledged %d %d\n", n, i); err != nil {
+			t.Error(err)
+			return false
+		}
+		return true
+	}
+	wg.Go(func() {
+		var cells [tellers]record.Particle
+		for n := range cells {
+			cells[n] = tellerSaga(n).cell()
+		}
+		for n, said := 0, [tellers]uint64{}; ; n = (n + 1) % tellers {
+			head, err := st.Head(t.Context(), cells[n])
+			switch {
+			case errors.Is(err, cell.ErrMissing):
+			case err != nil:
+				t.Error(err)
+				return
+			case head.Index > said[n]:
+				if said[n] = head.Index; !say(n, int(head.Index)) {
+					return
+				}
+			}
+		}
+	})
 	for n := range tellers {
 		wg.Go(func() {
 			s := tellerSaga(n)
@@ -53,11 +83,7 @@ func TestTeller(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				mu.Lock()
-				_, err := fmt.Printf("acknowledged %d %d\n", n, i)
-				mu.Unlock()
-				if err != nil {
-					t.Error(err)
+				if !say(n, i) {
 					return
 				}
 			}
@@ -99,7 +125,7 @@ func TestKill(t *testing.T) {
 				t.Errorf("the process says %q", lines.Text())
 				break
 			}
-			acknowledged[n] = i
+			acknowledged[n] = max(acknowledged[n], i)
 			if seen == patience {
 				// What it still prints before it ends counts too.
 				if err := command.Process.Kill(); err != nil {
@@ -115,6 +141,9 @@ func TestKill(t *testing.T) {
 			if _, err := s.check(t.Context(), st, acknowledged[n]); err != nil {
 				t.Fatalf("after kill %d: %v", round, err)
 			}
+		}
+		if round%4 == 3 {
+			mustBeClean(t, st)
 		}
 		mustClose(t, st)
 	}
@@ -244,7 +273,20 @@ func TestTornCheckpoint(t *testing.T) {
 		image{mixed, before.log}.lay(t, path)
 		st := openAt(t, path)
 		s.mustCheck(t, st, 11)
+		mustBeClean(t, st)
 		mustClose(t, st)
+	}
+}
+
+// mustBeClean verifies a store.
+func mustBeClean(t *testing.T, st *store.Store) {
+	t.Helper()
+	findings, err := st.Verify(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		t.Errorf("found: %v", f)
 	}
 }
 

@@ -61,6 +61,7 @@ func TestFullDisk(t *testing.T) {
 	mustClose(t, st)
 	st = openAt(t, path)
 	s.mustCheck(t, st, n+19)
+	mustBeClean(t, st)
 	mustClose(t, st)
 }
 

@@ -50,6 +50,9 @@ func TestModel(t *testing.T) {
 				m.store = open()
 			},
 		})
+		if findings, err := m.store.Verify(t.Context(), nil); err != nil || len(findings) > 0 {
+			t.Errorf("found %v, %v", findings, err)
+		}
 		if err := errors.Join(m.store.Close(), os.RemoveAll(at)); err != nil {
 			t.Fatal(err)
 		}

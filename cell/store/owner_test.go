@@ -109,6 +109,7 @@ func TestLiveCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 		newSaga("s", 40).mustCheck(t, c, 0)
+		mustBeClean(t, c)
 		mustClose(t, c)
 	}
 }

@@ -50,7 +50,7 @@ func (s *Store) about(ctx context.Context, p record.Particle, fn func(c conn) er
 	}
 	err := s.reading(ctx, fn)
 	// Whatever was read of the cell had been entered here before.
-	if n := s.dirty.of(p); n > 0 && !s.durable.wait(n) {
+	if n := s.dirty.of(p); n > 0 && !s.durable.Wait(n) {
 		return s.lost()
 	}
 	return unread(ctx, err)
@@ -110,7 +110,7 @@ func (s *Store) Cells(ctx context.Context, after record.Particle, limit int) (li
 	if err != nil {
 		return nil, unread(ctx, err)
 	}
-	if !s.durable.wait(s.begun.Load()) {
+	if !s.durable.Wait(s.begun.Load()) {
 		return nil, s.lost()
 	}
 	return list, nil

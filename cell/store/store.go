@@ -26,7 +26,8 @@ type Options struct {
 
 // Store is a cell.Store in one SQLite file.
 type Store struct {
-	file *sqlitefile.File
+	file    *sqlitefile.File
+	syncLog func() error // of the file; tests let it fail
 
 	// Of the writer alone.
 	conn     conn
@@ -55,7 +56,7 @@ type Store struct {
 	// begun counts transactions whose commit has started, durable those that a
 	// power cut can't take back.
 	begun   atomic.Uint64
-	durable progress
+	durable sqlitefile.Progress
 	dirty   dirty
 
 	commits  chan commit  // from the writer to the syncer; one may wait for it
@@ -85,11 +86,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		file: file, conn: conn{file.Conn}, index: newIndex(cmp.Or(o.tableSize, tableSize)), cache: newCache(), known: newKnown(),
+		file: file, syncLog: file.Sync, conn: conn{file.Conn}, index: newIndex(cmp.Or(o.tableSize, tableSize)), cache: newCache(), known: newKnown(),
 		arrived: make(chan struct{}, 1), commits: make(chan commit, 1), stop: make(chan struct{}),
 		backlog: make(chan struct{}, 1), full: make(chan struct{}, 1), readers: make(chan conn, readers()),
 	}
-	s.durable.init()
 	s.dirty.cells = map[record.Particle]uint64{}
 	if err := s.start(); err != nil {
 		return nil, sqlitefile.Wrap(o.Path, errors.Join(err, s.release()))

@@ -258,15 +258,15 @@ func (s *Store) sync() {
 			last = max(last, c.number)
 		}
 		if last > 0 && s.Health() == nil {
-			if err := s.file.Sync(); err != nil {
+			if err := s.syncLog(); err != nil {
 				s.fail("a sync has failed, and what was written last may be lost", err)
 			}
 		}
 		failure := s.Health()
 		if failure == nil {
-			s.durable.reach(last)
+			s.durable.Reach(last)
 		} else {
-			s.durable.fail()
+			s.durable.Fail()
 		}
 		n := 0
 		for _, c := range ready {
@@ -285,40 +285,6 @@ func (s *Store) sync() {
 			answer(c.updates, nil)
 		}
 	}
-}
-
-// progress is how far the log is durable.
-type progress struct {
-	mu     sync.Mutex
-	change *sync.Cond
-	number uint64
-	failed bool
-}
-
-func (p *progress) init() { p.change = sync.NewCond(&p.mu) }
-
-func (p *progress) reach(n uint64) {
-	p.mu.Lock()
-	p.number = max(p.number, n)
-	p.mu.Unlock()
-	p.change.Broadcast()
-}
-
-func (p *progress) fail() {
-	p.mu.Lock()
-	p.failed = true
-	p.mu.Unlock()
-	p.change.Broadcast()
-}
-
-// wait returns once transaction n is durable, or false if it never will be.
-func (p *progress) wait(n uint64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.number < n && !p.failed {
-		p.change.Wait()
-	}
-	return p.number >= n
 }
 
 // dirty has the cells whose newest commits may not be durable yet, each with the

@@ -24,7 +24,7 @@ import (
 var (
 	cellCommits   = flag.Int("commits", 20_000, "commits that CellReplay makes again")
 	cellCount     = flag.Int("cells", 10_000, "cells of CellOpen")
-	cellParticles = flag.Uint64("particles", 5_000_000, "pieces of content of CellOpen")
+	cellParticles = flag.Int64("particles", 5_000_000, "pieces of content of CellOpen")
 )
 
 // cellStore opens a store of cells, which the end of the benchmark closes.

@@ -33,8 +33,9 @@ type draft struct {
 	checkpoint, actID, operation, attempt, attemptID, outcome, application optional
 }
 
-func (e *Engine) draft(s *state) *draft {
-	b := e.memo.Builder()
+func (e *Engine) draft(s *state) *draft { return newDraft(e.memo.Builder(), s) }
+
+func newDraft(b *record.Builder, s *state) *draft {
 	d := &draft{Builder: b, s: s, next: *s, cell: b.Known(s.cell)}
 	if s.input != nil {
 		in := *s.input
@@ -193,6 +194,9 @@ func (e *Engine) finish(d *draft) error {
 // again.
 func (e *Engine) write(ctx context.Context, at *slot, d *draft) (Head, error) {
 	request := d.Particle(d.request)
+	next := new(state) // a copy, as the rest of the draft is large
+	*next = d.next
+	ahead := e.prepare(next, d)
 	head, err := e.store.Write(ctx, &Write{
 		Cell: d.s.cell, Request: request, Expected: &d.s.head, Next: d.next.head, Items: d.Items(),
 		Claims: []Claim{{request, d.Particle(d.event)}}, Trusted: true,
@@ -206,9 +210,12 @@ func (e *Engine) write(ctx context.Context, at *slot, d *draft) (Head, error) {
 		return Head{}, fmt.Errorf("%w: the request %v has led to commit %d already", ErrConflict, request, head.Index)
 	}
 	d.Committed()
-	next := d.next // a copy, as the rest of the draft is large
-	at.state = &next
-	d.Release()
+	at.state = next
+	if ahead == nil {
+		d.Release()
+	} else {
+		e.keepAhead(at, ahead)
+	}
 	return head, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/writ-authority/writ/cell/record"
 	"github.com/writ-authority/writ/rune"
@@ -30,11 +31,16 @@ type Engine struct {
 	sealing  sealing
 	programs programs
 
+	active atomic.Int32 // calls that have their turn
+
 	mu     sync.Mutex
 	slots  map[Particle]*slot
 	recent *list.List // of slots that nobody uses, the last used one in front
 	weight int        // of those
 	keep   int
+
+	aheads [maxAhead]*prepared // by age, in a ring
+	oldest int
 }
 
 // slot is the turn of a cell, and what is known of it from the last one.
@@ -42,6 +48,7 @@ type slot struct {
 	cell  Particle
 	turn  sync.Mutex
 	state *state // nil if it must be read
+	ahead atomic.Pointer[prepared]
 
 	users  int
 	place  *list.Element // in recent, if there are no users
@@ -79,11 +86,13 @@ func (e *Engine) take(cell Particle) *slot {
 	s.users++
 	e.mu.Unlock()
 	s.turn.Lock()
+	e.active.Add(1)
 	return s
 }
 
 // release ends a turn, and forgets the cells that were not used for longest.
 func (e *Engine) release(s *slot) {
+	e.active.Add(-1)
 	known, weight := s.state != nil, s.state.weight()
 	s.turn.Unlock()
 	e.mu.Lock()

@@ -99,12 +99,26 @@ func (e *Engine) tick(ctx context.Context, at *slot) (Progress, error) {
 	if err != nil {
 		return Progress{}, err
 	}
-	d := e.draft(s)
-	d.next.input.reserved = min(in.limit-in.charged, Slice)
-	if _, err := e.liveCommit(ctx, at, d, EntryReserve); err != nil {
+	d, err := at.prepared()
+	if d == nil && err == nil {
+		d = e.draft(s)
+		err = e.reservation(d)
+	}
+	if err == nil {
+		_, err = e.write(ctx, at, d)
+	}
+	if err != nil {
 		return Progress{}, err
 	}
 	return e.slice(ctx, at, program)
+}
+
+// reservation makes the commit that pays for the next slice.
+func (e *Engine) reservation(d *draft) error {
+	in := d.next.input
+	in.reserved = min(in.limit-in.charged, Slice)
+	d.liveEvent(EntryReserve)
+	return e.finish(d)
 }
 
 // liveCommit commits the live part alone, or before further operations.

@@ -21,7 +21,8 @@ type Node int32
 // A mistake, such as a text that is too long, is kept and returned by Seal. A
 // Builder is used by one goroutine at a time and for one write.
 type Builder struct {
-	memo *Memo
+	memo   *Memo
+	before *Builder // see After
 	*scratch
 	depth int32
 	fresh int // nodes that the store is not known to have
@@ -101,6 +102,30 @@ func (m *Memo) Builder() *Builder {
 	b := &Builder{memo: m, scratch: scratches.Get().(*scratch)}
 	b.encode.b = b
 	return b
+}
+
+// After returns a builder of what will be written after the content of a sealed builder,
+// while nobody knows yet whether that becomes durable. It relies on the references to
+// new content that b has made. Until the new builder is sealed, b must not be released.
+func (b *Builder) After() *Builder {
+	if !b.sealed {
+		panic("record: content that comes after what is not sealed")
+	}
+	next := b.memo.Builder()
+	next.before = b
+	return next
+}
+
+// refTo is the reference to a piece of new content of a sealed builder.
+func (b *Builder) refTo(p *Particle) (ref Particle, ok bool) {
+	mask := uint64(len(b.table) - 1)
+	for at := le64(p[:]) >> 1 & mask; b.table[at] != 0; at = (at + 1) & mask {
+		if n := b.table[at]; b.ids[n] == *p {
+			n = b.nodes[n].ref
+			return b.ids[n], n != 0
+		}
+	}
+	return ref, false
 }
 
 // Release gives the memory of a builder back. Nothing of it may be used any more but
@@ -269,7 +294,11 @@ func (b *Builder) Ref(to Node) Node {
 		return n
 	}
 	if b.nodes[to].level == 0 {
-		if p, ok := b.memo.ref(&b.ids[to]); ok {
+		p, ok := b.memo.ref(&b.ids[to])
+		if !ok && b.before != nil {
+			p, ok = b.before.refTo(&b.ids[to])
+		}
+		if ok {
 			n := b.Known(p)
 			b.nodes[to].ref = n
 			return n

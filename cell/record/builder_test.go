@@ -272,3 +272,39 @@ func TestMapsAreSorted(t *testing.T) {
 		}
 	}
 }
+
+// TestAfter builds what follows content that is not known to be durable.
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	m := NewMemo(Local())
+	first := m.Builder()
+	one := first.Pair(first.Atom(1000), first.Atom(2000))
+	ref := first.Ref(one)
+	other := first.Pair(one, one)
+	if err := first.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	next := first.After()
+	n, without := next.Ref(next.Known(first.Particle(one))), next.Ref(next.Known(first.Particle(other)))
+	if err := next.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := next.Particle(n), first.Particle(ref); got != want {
+		t.Errorf("the reference is %v, expected %v", got, want)
+	}
+	names := map[Particle]bool{}
+	for _, it := range next.Items() {
+		names[it.Particle] = true
+	}
+	if names[first.Particle(ref)] || !names[next.Particle(without)] {
+		t.Error("the reference that the first one has made is made again, or the other one is not")
+	}
+	plain := m.Builder() // nothing was said to be durable
+	plain.Ref(plain.Known(first.Particle(one)))
+	if err := plain.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	if len(plain.Items()) != 7 {
+		t.Errorf("%d items, expected the 7 of a reference", len(plain.Items()))
+	}
+}

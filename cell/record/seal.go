@@ -77,7 +77,7 @@ func (s *sealer) seal() {
 		s.step(s.group(level+1, levelAtoms), s.group(level, levelAtoms), s.group(level, levelPairs))
 	}
 	for _, b := range s.work {
-		b.sealed = true
+		b.sealed, b.before = true, nil
 		b.collect()
 	}
 	clear(s.work)

@@ -95,7 +95,9 @@ func (e *Engine) begin(ctx context.Context, at *slot, operation Particle) (Attem
 	if _, err := e.write(ctx, at, d); err != nil {
 		return Attempt{}, err
 	}
-	return Attempt{a.id, at.state.input.act.attemptID, a.tag, a.arguments}, nil
+	begun := at.state.input.act.attemptID
+	e.underway.add(begun)
+	return Attempt{a.id, begun, a.tag, a.arguments}, nil
 }
 
 // Settle records that an attempt has succeeded with a value (section 15.5). The first
@@ -180,7 +182,11 @@ func (e *Engine) settle(ctx context.Context, at *slot, o settlement) (Head, erro
 	o.records(d, about)
 	d.live(d.Known(s.input.event), about)
 	d.operations = append(d.operations, d.outcome.Link)
-	return e.commit(ctx, at, d)
+	head, err := e.commit(ctx, at, d)
+	if err == nil {
+		e.underway.remove(o.attempt)
+	}
+	return head, err
 }
 
 // Cancel ends the live input (section 15.6). The error wraps ErrMissing if there is

@@ -30,6 +30,7 @@ type Engine struct {
 	memo     *record.Memo
 	sealing  sealing
 	programs programs
+	underway underway
 
 	active atomic.Int32 // calls that have their turn
 

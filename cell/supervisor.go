@@ -78,7 +78,8 @@ type Notice struct {
 // that never ends delays no other. An attempt is begun only when its executor is there
 // and has time for it, and is dispatched once, by the call that has recorded it. An
 // attempt that was recorded before is never dispatched; a Finder is asked what became of
-// it, and without proof it waits for a person.
+// it, unless whoever has begun it in this process may still be at it. Without proof it
+// waits for a person.
 //
 // Whatever ends a run, the next one goes on from what is durable.
 type Supervisor struct {
@@ -163,8 +164,11 @@ func (s *Supervisor) Run(ctx context.Context, cells []Particle) error {
 	return r.err
 }
 
-// errEarlier is why an attempt stays uncertain that nobody here has made.
-var errEarlier = errors.New("the attempt was recorded before, and nobody here can look up what became of it")
+// Why an attempt stays uncertain that this run has not made.
+var (
+	errEarlier  = errors.New("the attempt was recorded before, and nobody here can look up what became of it")
+	errUnderway = errors.New("somebody else has begun the attempt and has not settled it yet")
+)
 
 // run is one call of Run. A cell is in one of the queues, or one worker has it.
 type run struct {
@@ -350,11 +354,16 @@ func (r *run) attempt(act Request) *Particle {
 	}
 	act.Attempt, act.Tag, act.Arguments = a.Attempt, a.Tag, a.Arguments
 	r.tell(about(Begun, act, nil))
+	defer r.engine.underway.remove(act.Attempt)
 	return r.record(act, r.o.Executors[act.Tag].Do)
 }
 
 // find asks what became of an attempt that was recorded before this run.
 func (r *run) find(act Request) *Particle {
+	if r.engine.underway.has(act.Attempt) {
+		r.tell(about(Uncertain, act, errUnderway))
+		return nil
+	}
 	return r.record(act, r.o.Executors[act.Tag].(Finder).Find)
 }
 

@@ -256,6 +256,7 @@ func TestSupervisorLeavesWhatItCannotDo(t *testing.T) {
 			c := w.add(e, 7, x.source, 10_000)
 			if x.before != nil {
 				x.before(t, e, c)
+				e = w.engine() // of a process that knows nothing of it
 			}
 			executors := map[uint64]cell.Executor{}
 			if x.executor != nil {
@@ -516,6 +517,46 @@ func TestSupervisorInterrupted(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// TestSupervisorsSideBySide has two of them run the same cells, with a Finder that
+// would take an act that is about to be performed for one that never was.
+func TestSupervisorsSideBySide(t *testing.T) {
+	t.Parallel()
+	w, fx := newWorld(t, 20, twice, 10_000), newEffects()
+	e := w.engine()
+	o := cell.SupervisorOptions{Executors: map[uint64]cell.Executor{rune.TagEmit: ledger{fx}}}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			if err := w.supervisor(e, o, nil).Run(t.Context(), w.cells); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	for i := range w.cells {
+		w.atEnd(e, i)
+	}
+	if fx.most() != 1 {
+		t.Errorf("an attempt was dispatched %d times", fx.most())
+	}
+
+	// What a person has begun here is theirs; after a restart it is looked up.
+	c := w.add(e, 20, `emit(event)`, 10_000)
+	begin(t, e, c)
+	if err := w.supervisor(e, o, nil).Run(t.Context(), w.cells); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.kinds(c); !slices.Equal(got, []cell.NoticeKind{cell.Uncertain}) {
+		t.Errorf("noticed %v", got)
+	}
+	if err := w.supervisor(w.engine(), o, nil).Run(t.Context(), w.cells); err != nil {
+		t.Fatal(err)
+	}
+	if v := w.view(w.engine(), c); v.Fault != "it was never done" {
+		t.Errorf("fault %q", v.Fault)
 	}
 }
 

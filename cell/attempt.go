@@ -54,6 +54,9 @@ func (e *Engine) begin(ctx context.Context, at *slot, operation Particle) (Attem
 	if a.stage != record.Pending {
 		return Attempt{}, fmt.Errorf("%w: an attempt of %v is recorded; it is never made again", ErrUnknownOutcome, operation)
 	}
+	if _, err := e.program(ctx, s); err != nil {
+		return Attempt{}, err
+	}
 	epoch := s.snapshot.Epoch
 	allows, err := e.ward.Allows(ctx, Question{s.cell, a.id, s.snapshot.AuthorityPolicy, epoch, a.tag, s.policy.AllowedActs})
 	if err != nil {

@@ -41,11 +41,11 @@ func (e *Engine) Create(ctx context.Context, birth Birth) (Particle, Head, error
 	if err != nil {
 		return Particle{}, Head{}, fmt.Errorf("first state: %w", err)
 	}
-	program, err := rune.Compile(birth.Source)
+	compiled, err := rune.Compile(birth.Source)
 	if err != nil {
 		return Particle{}, Head{}, runtimeError(err)
 	}
-	if _, err := machine.Load(program, machine.Input{State: birth.Initial, Event: birth.Initial}, birth.StepLimit); err != nil {
+	if _, err := machine.Load(compiled, machine.Input{State: birth.Initial, Event: birth.Initial}, birth.StepLimit); err != nil {
 		return Particle{}, Head{}, runtimeError(err)
 	}
 	if birth.Parent != nil {
@@ -96,7 +96,7 @@ func (e *Engine) Create(ctx context.Context, birth Birth) (Particle, Head, error
 		_, err = e.store.Write(ctx, &Write{Cell: cell, Request: cell, Next: Head{0, cell}, Items: b.Items(), Trusted: true})
 		if err == nil {
 			b.Committed()
-			e.programs.put(b.Particle(definition), program)
+			e.programs.put(b.Particle(definition), program{compiled, b.Particle(policy)})
 			at.state, err = e.load(ctx, cell)
 		}
 	}

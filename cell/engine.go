@@ -144,23 +144,30 @@ func (e *Engine) on(ctx context.Context, cell Particle, fn func(s *slot) error) 
 // maxPrograms is how many compiled programs are kept.
 const maxPrograms = 256
 
+// program is what a definition says.
+type program struct {
+	*rune.Program
+	policy Particle
+}
+
 // programs are compiled sources by their definition.
 type programs struct {
 	mu   sync.Mutex
-	list map[Particle]*rune.Program
+	list map[Particle]program
 }
 
-func (p *programs) get(definition Particle) *rune.Program {
+func (p *programs) get(definition Particle) (program, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.list[definition]
+	found, ok := p.list[definition]
+	return found, ok
 }
 
-func (p *programs) put(definition Particle, program *rune.Program) {
+func (p *programs) put(definition Particle, made program) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.list == nil {
-		p.list = map[Particle]*rune.Program{}
+		p.list = map[Particle]program{}
 	}
 	for old := range p.list {
 		if len(p.list) < maxPrograms {
@@ -168,27 +175,40 @@ func (p *programs) put(definition Particle, program *rune.Program) {
 		}
 		delete(p.list, old) // any one: it is compiled again if it is needed
 	}
-	p.list[definition] = program
+	p.list[definition] = made
 }
 
-// program is the compiled source of a definition.
-func (e *Engine) program(ctx context.Context, definition Particle) (*rune.Program, error) {
-	if p := e.programs.get(definition); p != nil {
-		return p, nil
+// program is the compiled source of a cell, whose policy must be that of its definition:
+// a snapshot can't grant what the birth has not.
+func (e *Engine) program(ctx context.Context, s *state) (*rune.Program, error) {
+	p, ok := e.programs.get(s.snapshot.Definition)
+	if !ok {
+		var err error
+		if p, err = e.compile(ctx, s.snapshot.Definition); err != nil {
+			return nil, err
+		}
+		e.programs.put(s.snapshot.Definition, p)
 	}
+	if p.policy != s.snapshot.AuthorityPolicy {
+		return nil, errHostile(s.cell, "its snapshot has another policy than its definition")
+	}
+	return p.Program, nil
+}
+
+// compile reads and compiles the source of a definition.
+func (e *Engine) compile(ctx context.Context, definition Particle) (program, error) {
 	r := record.NewReader(ctx, e.suite, e.store, record.ArtifactBudget)
 	var d record.Definition[Particle]
 	if err := r.Record(definition, &d); err != nil {
-		return nil, err
+		return program{}, err
 	}
 	source, _, err := r.Artifact(d.Code)
 	if err != nil {
-		return nil, err
+		return program{}, err
 	}
 	p, err := rune.Compile(source)
 	if err != nil {
-		return nil, runtimeError(err)
+		return program{}, runtimeError(err)
 	}
-	e.programs.put(definition, p)
-	return p, nil
+	return program{p, d.Policy}, nil
 }

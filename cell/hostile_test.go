@@ -25,6 +25,7 @@ type (
 		continuation record.Continuation[part]
 		entry        record.OutboxEntry[part]
 		operation    record.Operation[part]
+		policy       record.LocalPolicy[part]
 	}
 )
 
@@ -43,6 +44,7 @@ func take(t testing.TB, store cell.Store, c part) (x taken) {
 	}
 	must(r.Record(head.Commit, &x.commit))
 	must(r.Record(x.commit.After, &x.snapshot))
+	must(r.Record(x.snapshot.AuthorityPolicy, &x.policy))
 	m, err := r.Map(x.snapshot.Continuations, 1)
 	must(err)
 	if len(m) == 1 {
@@ -272,6 +274,31 @@ func TestForgedHeads(t *testing.T) {
 				t.Errorf("%d writes", after-writes)
 			}
 		})
+	}
+}
+
+// TestWiderPolicy has a snapshot that grants an act.
+func TestWiderPolicy(t *testing.T) {
+	t.Parallel()
+	store := celltest.NewMemory()
+	e := cell.New(store, cell.Options{Ward: cell.LocalWard{}})
+	c := create(t, e, "host(event)", "0", 100)
+	submit(t, e, c, 1, "7")
+	tick(t, e, c, cell.Advanced)
+	operation := tick(t, e, c, cell.Awaiting).Operation
+	widen := func(f *forgery) {
+		f.s.AuthorityPolicy = f.Record(&record.LocalPolicy[node]{Owner: f.Known(f.policy.Owner), StepLimit: 100, AllowedActs: []uint64{rune.TagHost}})
+	}
+	tamper(t, store, c, widen)
+	e = cell.New(store, cell.Options{Ward: cell.LocalWard{}})
+	if _, err := e.Begin(t.Context(), c, operation); !errors.Is(err, cell.ErrInvalid) {
+		t.Errorf("begin: %v, expected %v", err, cell.ErrInvalid)
+	}
+	idle := create(t, e, "event", "0", 100)
+	tamper(t, store, idle, widen)
+	e = cell.New(store, cell.Options{Ward: cell.LocalWard{}})
+	if _, err := e.Submit(t.Context(), idle, cell.Input{}); !errors.Is(err, cell.ErrInvalid) {
+		t.Errorf("submit: %v, expected %v", err, cell.ErrInvalid)
 	}
 }
 

@@ -85,7 +85,7 @@ func (e *Engine) start(ctx context.Context, d *draft, in Input, about optional) 
 			return nil, err
 		}
 	}
-	program, err := e.program(ctx, s.snapshot.Definition)
+	program, err := e.program(ctx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (e *Engine) tick(ctx context.Context, at *slot) (Progress, error) {
 	if in.charged >= in.limit {
 		return e.fault(ctx, at, faultBudget, in.charged, fmt.Errorf("%w: all %d steps of the input are used", ErrBudget, in.limit))
 	}
-	program, err := e.program(ctx, s.snapshot.Definition) // now, as what fails later costs the slice
+	program, err := e.program(ctx, s) // now, as what fails later costs the slice
 	if err != nil {
 		return Progress{}, err
 	}

@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/writ-authority/writ/hemera"
 )
@@ -105,45 +106,45 @@ func (it Item) Pair() (left, right Particle) {
 // CheckAll checks many items, which takes half the time for each, or less. The
 // error is that of Check for the first one that fails.
 func CheckAll(items []Item) error {
+	// What is gathered of each kind: its names and what they must be the names of.
 	var (
-		atoms, pairs       []int
-		values             []uint64
-		members            [][2]Particle
-		atomNames, pairIDs []Particle
+		names   [KindBlob + 1][]Particle
+		values  []uint64
+		members [][2]Particle
+		blobs   [][]byte
 	)
-	for i, it := range items {
-		if err := it.Shape(); err != nil {
-			return err
+	for _, it := range items {
+		if it.Shape() != nil {
+			return firstWrong(items)
 		}
+		names[it.Kind] = append(names[it.Kind], it.Particle)
 		switch it.Kind {
 		case KindAtom:
-			atoms, values = append(atoms, i), append(values, le64(it.Bytes))
+			values = append(values, le64(it.Bytes))
 		case KindPair:
 			left, right := it.Pair()
-			pairs, members = append(pairs, i), append(members, [2]Particle{left, right})
+			members = append(members, [2]Particle{left, right})
+		case KindBlob:
+			blobs = append(blobs, it.Bytes)
 		}
 	}
-	atomNames, pairIDs = make([]Particle, len(atoms)), make([]Particle, len(pairs))
-	if hemera.AtomIDs(atomNames, values) == nil && hemera.PairIDs(pairIDs, members) == nil {
-		same := true
-		for k, i := range atoms {
-			same = same && atomNames[k] == items[i].Particle
-		}
-		for k, i := range pairs {
-			same = same && pairIDs[k] == items[i].Particle
-		}
-		if same {
-			for _, it := range items {
-				if it.Kind == KindBlob {
-					if err := it.Check(); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		}
+	ids := make([]Particle, max(len(values), len(members), len(blobs)))
+	if hemera.AtomIDs(ids[:len(values)], values) != nil || !slices.Equal(ids[:len(values)], names[KindAtom]) {
+		return firstWrong(items)
 	}
-	for _, it := range items { // one of them is wrong: which?
+	if hemera.PairIDs(ids[:len(members)], members) != nil || !slices.Equal(ids[:len(members)], names[KindPair]) {
+		return firstWrong(items)
+	}
+	hemera.SumAll(ids[:len(blobs)], blobs)
+	if !slices.Equal(ids[:len(blobs)], names[KindBlob]) {
+		return firstWrong(items)
+	}
+	return nil
+}
+
+// firstWrong finds the item that is wrong among some of which one is.
+func firstWrong(items []Item) error {
+	for _, it := range items {
 		if err := it.Check(); err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/writ-authority/writ/cell"
 	"github.com/writ-authority/writ/cell/record"
 	"github.com/writ-authority/writ/cell/store"
@@ -88,6 +90,7 @@ func BenchmarkWrite(b *testing.B) {
 			st := openBench(b, filepath.Join(b.TempDir(), "cells.db"))
 			var next atomic.Int64
 			var wg sync.WaitGroup
+			before := processor(b)
 			b.ResetTimer()
 			for n := range callers {
 				wg.Go(func() {
@@ -102,8 +105,19 @@ func BenchmarkWrite(b *testing.B) {
 			}
 			wg.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+			b.ReportMetric(float64((processor(b)-before).Microseconds())/float64(b.N), "cpu-us/commit")
 		})
 	}
+}
+
+// processor is the time that this process has had a processor for.
+func processor(b *testing.B) time.Duration {
+	b.Helper()
+	var use unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &use); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
 // BenchmarkSync is what the disk takes to make 28 KB durable, about the size of one

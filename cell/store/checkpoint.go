@@ -10,7 +10,7 @@ import (
 
 // checkpointAfter is how many pages are written, about, before the log is copied into
 // the database: 32 MB.
-const checkpointAfter = 8192
+const checkpointAfter = 32 << 20 / pageSize
 
 // checkpoints copies the log into the database beside the writer, when it is
 // asked to.

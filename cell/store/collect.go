@@ -222,7 +222,7 @@ func (t *tx) replace(old []packRow, keep []record.Item) (removed Collected, err 
 		if err := t.do("DELETE FROM packs WHERE pack = ?", func(q *sqlite.Stmt) { q.BindInt64(1, r.number) }); err != nil {
 			return removed, err
 		}
-		t.pages += len(r.data) / 4096
+		t.pages += len(r.data) / pageSize
 		t.tally.packs--
 		p, err := readPack(r.number, r.data)
 		if err != nil {

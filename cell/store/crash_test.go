@@ -180,7 +180,7 @@ func (im image) lay(t *testing.T, path string) {
 
 const (
 	logHeader = 32
-	logFrame  = 24 + 4096
+	logFrame  = 24 + pageSize
 )
 
 // TestTornLog cuts the log at each of its frames and elsewhere, with what a power cut may
@@ -261,8 +261,8 @@ func TestTornCheckpoint(t *testing.T) {
 		mixed := append([]byte{}, before.database...)
 		length := len(before.database) + random.IntN(len(after.database)-len(before.database)+1)
 		mixed = append(mixed, make([]byte, length-len(mixed))...)
-		for at := 0; at < len(mixed); at += 4096 {
-			end := min(at+4096, len(mixed))
+		for at := 0; at < len(mixed); at += pageSize {
+			end := min(at+pageSize, len(mixed))
 			switch random.IntN(3) {
 			case 0:
 				copy(mixed[at:end], after.database[at:end])

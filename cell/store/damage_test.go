@@ -102,14 +102,14 @@ func TestFlippedBits(t *testing.T) {
 		for _, s := range sagas {
 			err := s.truth(t, st)
 			if errors.Is(err, errLie) {
-				t.Errorf("byte %d of page %d, bit %d: %v", at%4096, at/4096, bit, err)
+				t.Errorf("byte %d of page %d, bit %d: %v", at%pageSize, at/pageSize, bit, err)
 			}
 			failed = errors.Join(failed, err)
 		}
 		if failed != nil {
 			noticed++
 			if findings, err := st.Verify(t.Context(), nil); err == nil && len(findings) == 0 {
-				t.Errorf("byte %d of page %d, bit %d: nothing was found, but %v", at%4096, at/4096, bit, failed)
+				t.Errorf("byte %d of page %d, bit %d: nothing was found, but %v", at%pageSize, at/pageSize, bit, failed)
 			}
 		}
 		// Closing writes to the database, which may be what the damage prevents.
@@ -173,7 +173,7 @@ func TestCutDatabase(t *testing.T) {
 	t.Parallel()
 	path := place(t)
 	sagas, database := small(t, path)
-	for length := 4096; length < len(database); length += 4096 {
+	for length := pageSize; length < len(database); length += pageSize {
 		if err := os.WriteFile(path, database[:length], 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -282,7 +282,7 @@ func (w *runWriter) finish(floor int64, old []*run) error {
 }
 
 func (t *tx) writeRun(number int64, data []byte) error {
-	t.pages += len(data) / 4096
+	t.pages += len(data) / pageSize
 	return t.do("INSERT INTO runs (run, data) VALUES (?1, ?2) ON CONFLICT (run) DO UPDATE SET data = ?2", func(q *sqlite.Stmt) {
 		q.BindInt64(1, number)
 		q.BindBytes(2, data)

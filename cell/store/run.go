@@ -23,7 +23,7 @@ type run struct {
 // The numbers of runs and pages.
 const (
 	pageBits    = 24
-	pageEntries = 251 // what one page of SQLite has room for, without one that overflows
+	pageEntries = 508 // what one page of SQLite has room for, without one that overflows
 	pageHead    = 12
 	entrySize   = 16
 	maxRun      = 1<<(63-pageBits) - 1

@@ -17,6 +17,9 @@ import (
 	"github.com/writ-authority/writ/hemera"
 )
 
+// pageSize is that of the file.
+const pageSize = 8192
+
 func blobItem(text string) record.Item {
 	return record.Item{Particle: hemera.Sum([]byte(text)), Kind: record.KindBlob, Bytes: []byte(text)}
 }

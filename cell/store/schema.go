@@ -2,6 +2,10 @@ package store
 
 import "github.com/writ-authority/writ/internal/sqlitefile"
 
+// pageSize is twice what SQLite would choose: a commit is some 12 KB in one row, and
+// each page of the log costs two writes.
+const pageSize = 8192
+
 // format is the file of a store. Its number is "WriC".
 //
 // Each pack has the new content of one write, or a part of it. runs and pages are the
@@ -10,8 +14,9 @@ import "github.com/writ-authority/writ/internal/sqlitefile"
 // says, and tally their numbers and the sums of their checks, so that a row that was
 // changed is noticed when it is read, and one that is gone when the store is verified.
 var format = sqlitefile.Format{
-	Name: "a store of cells",
-	ID:   0x57726943,
+	Name:     "a store of cells",
+	ID:       0x57726943,
+	PageSize: pageSize,
 	Migrations: []sqlitefile.Migration{{
 		Name: "cells",
 		SQL: `

@@ -108,7 +108,7 @@ func (t *tx) append(packs []*pack) error {
 		if err != nil {
 			return err
 		}
-		t.pages += len(p.data) / 4096
+		t.pages += len(p.data) / pageSize
 		t.packs = append(t.packs, p)
 		t.tally.add(p)
 	}

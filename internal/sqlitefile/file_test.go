@@ -75,6 +75,25 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
+// The size of pages is chosen when a file is made, and stays.
+func TestPageSize(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	for _, size := range []int{16384, 8192} {
+		kind := format(1)
+		kind.PageSize = size
+		f := mustOpen(t, path, kind)
+		got := 0
+		err := sqlitex.ExecuteTransient(f.Conn, "PRAGMA page_size", &sqlitex.ExecOptions{
+			ResultFunc: func(s *sqlite.Stmt) error { got = s.ColumnInt(0); return nil },
+		})
+		if err != nil || got != 16384 {
+			t.Errorf("pages of %d bytes, expected 16384, error %v", got, err)
+		}
+		mustClose(t, f)
+	}
+}
+
 // A migration that fails leaves nothing behind.
 func TestFailedMigration(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 type Format struct {
 	Name       string // as in "is not a store of cells"
 	ID         int32  // in the header of SQLite's format
+	PageSize   int    // of a new file; 0 is 4096
 	Migrations []Migration
 }
 
@@ -46,6 +47,10 @@ func (f *Format) check(c *sqlite.Conn) (version int64, err error) {
 		return 0, f.foreign()
 	case version > int64(len(f.Migrations)):
 		return 0, fmt.Errorf("%w: its schema is %d, this version knows %d", ErrNewerSchema, version, len(f.Migrations))
+	}
+	if tables == 0 && f.PageSize > 0 {
+		// It counts once the first page is written.
+		return 0, sqlitex.ExecuteTransient(c, fmt.Sprintf("PRAGMA page_size = %d", f.PageSize), nil)
 	}
 	for n := int64(1); n <= version; n++ {
 		if err := f.checkMigration(c, n); err != nil {

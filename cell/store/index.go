@@ -20,9 +20,10 @@ import (
 type index struct {
 	size int // tableSize
 
-	mu     sync.RWMutex
-	tables []*table      // the last one takes entries
-	shrunk chan struct{} // closed and replaced whenever a table has become a run
+	mu      sync.RWMutex
+	tables  []*table      // the last one takes entries
+	changed chan struct{} // closed and replaced whenever a table has become a run, or could not
+	trouble error         // of the last attempt
 
 	runs  atomic.Pointer[[]*run]
 	floor int64 // the last pack that the runs have; of the indexer
@@ -38,7 +39,7 @@ const tableSize = 1 << 16
 const maxTables = 4
 
 func newIndex(size int) *index {
-	x := &index{size: size, tables: []*table{newTable()}, shrunk: make(chan struct{})}
+	x := &index{size: size, tables: []*table{newTable()}, changed: make(chan struct{})}
 	x.runs.Store(&[]*run{})
 	return x
 }
@@ -68,24 +69,43 @@ func (x *index) drop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.tables = slices.Delete(x.tables, 0, 1)
-	close(x.shrunk)
-	x.shrunk = make(chan struct{})
+	x.change()
 }
 
-// room waits until there are not too many tables.
-func (x *index) room(ctx context.Context, stop <-chan struct{}) error {
-	for {
+// tried notes what became of the last attempt to make runs.
+func (x *index) tried(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.trouble = err
+	x.change()
+}
+
+// change wakes those who wait for room.
+func (x *index) change() {
+	close(x.changed)
+	x.changed = make(chan struct{})
+}
+
+// room waits until there are not too many tables. If they can't become runs, because the
+// disk is full, say, it returns why, and the next call tries again.
+func (s *Store) room(ctx context.Context) error {
+	x := s.index
+	for again := false; ; again = true {
 		x.mu.RLock()
-		n, shrunk := len(x.tables), x.shrunk
+		n, changed, trouble := len(x.tables), x.changed, x.trouble
 		x.mu.RUnlock()
-		if n <= maxTables {
+		switch {
+		case n <= maxTables:
 			return nil
+		case again && trouble != nil:
+			return failed(ctx, "make the index", trouble)
 		}
+		s.look()
 		select {
-		case <-shrunk:
+		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-stop:
+		case <-s.stop:
 			return errClosed
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -493,5 +494,135 @@ func TestDamagedIndex(t *testing.T) {
 			have(t, s, all)
 			sound(t, s)
 		})
+	}
+}
+
+// A merge that meets damage leaves everything as it was, and what is not damaged goes on.
+func TestMergeMeetsDamage(t *testing.T) {
+	t.Parallel()
+	s := small(t, filepath.Join(t.TempDir(), "cells.db"))
+	fill := func(from, to int) (all []record.Item) {
+		t.Helper()
+		for n := from; n < to; n++ {
+			items := blobs(fmt.Sprint(n), 110) // a table
+			if err := s.Put(t.Context(), items); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, items...)
+		}
+		return all
+	}
+	fill(0, 5)
+	settled(t, s)
+	before := len(*s.index.runs.Load())
+	err := s.update(t.Context(), func(x *tx) error {
+		return x.do("UPDATE pages SET data = zeroblob(100) WHERE page = (SELECT max(page) FROM pages)", nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := fill(5, 40)
+	tidy := func() error {
+		s.tidying.Lock()
+		defer s.tidying.Unlock()
+		return s.tidy(t.Context(), func(fn func(*tx) error) error { return s.update(t.Context(), fn) })
+	}
+	for err := tidy(); err != nil; err = tidy() {
+		if !errors.Is(err, cell.ErrCorrupt) {
+			t.Fatal(err)
+		}
+	}
+	runs := *s.index.runs.Load()
+	damaged := 0
+	for _, r := range runs {
+		if r.damaged {
+			damaged++
+		}
+	}
+	if damaged != 1 || len(runs) > before+2*fanout {
+		t.Errorf("%d runs, of which %d are damaged", len(runs), damaged)
+	}
+	lost := 0
+	for _, it := range later {
+		if _, _, err := s.Content(t.Context(), it.Particle); errors.Is(err, cell.ErrCorrupt) {
+			lost++ // its key seemed to be in the damaged page
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lost > len(later)/10 {
+		t.Errorf("%d of %d items can't be found", lost, len(later))
+	}
+	m, _, _, err := readRuns(s.conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if orphans, err := findOrphans(s.conn, m.runs); err != nil || len(orphans) > 0 {
+		t.Errorf("pages of the runs %v are left, error %v", orphans, err)
+	}
+	if err := s.Reindex(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	have(t, s, later)
+	sound(t, s)
+}
+
+// Writes don't wait for ever where tables can't become runs.
+func TestWritesSayWhyTheyWait(t *testing.T) {
+	t.Parallel()
+	s := small(t, filepath.Join(t.TempDir(), "cells.db"))
+	s.tidying.Lock() // the indexer does nothing
+	defer s.tidying.Unlock()
+	for n := range maxTables + 1 {
+		items := blobs(fmt.Sprint(n), 110)
+		if err := s.update(t.Context(), func(x *tx) error { return x.append(appendPacks(nil, items)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := make(chan error)
+	go func() { answer <- s.Put(t.Context(), blobs("more", 1)) }()
+	for {
+		s.index.tried(errDisk)
+		select {
+		case err := <-answer:
+			if !errors.Is(err, cell.ErrStore) || !errors.Is(err, errDisk) {
+				t.Errorf("%v, expected %v and %v", err, cell.ErrStore, errDisk)
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			s.index.tried(nil)
+			go cancel()
+			if err := s.Put(ended, blobs("more", 1)); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, expected %v", err, context.Canceled)
+			}
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+}
+
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	list := func(sizes ...int) (waiting []*update) {
+		for _, n := range sizes {
+			waiting = append(waiting, &update{size: n})
+		}
+		return waiting
+	}
+	for _, c := range []struct {
+		waiting []*update
+		want    int
+	}{
+		{nil, 0},
+		{list(1), 1},
+		{list(maxBatchBytes + 1), 1},
+		{list(maxBatchBytes+1, 1), 1},
+		{list(1, maxBatchBytes), 1},
+		{list(1, maxBatchBytes-1, 0, 1), 3},
+		{list(make([]int, maxBatch+5)...), maxBatch},
+	} {
+		if got := batchOf(c.waiting); got != c.want {
+			t.Errorf("%d of %d are taken, expected %d", got, len(c.waiting), c.want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -39,10 +40,10 @@ func (s *Store) indexing() {
 			return
 		case <-s.full:
 		}
-		// What fails is tried again when there is more to do: the file or the packs
-		// have everything that is needed for it. Reads find what is damaged themselves.
+		// What fails is tried again when there is more to do: the packs have everything
+		// that is needed for it. Reads find what is damaged themselves.
 		s.tidying.Lock()
-		_ = s.tidy(ctx, do)
+		s.index.tried(s.tidy(ctx, do))
 		s.tidying.Unlock()
 	}
 }
@@ -79,17 +80,32 @@ func (s *Store) tidy(ctx context.Context, do doer) error {
 // flush makes a run of a full table.
 func (s *Store) flush(t *table, do doer) error {
 	list := t.sorted()
-	w := s.newRun(uint64(len(list)), do)
-	for _, e := range list {
-		if err := w.add(e); err != nil {
-			return err
+	err := s.makeRun(uint64(len(list)), do, func(w *runWriter) error {
+		for _, e := range list {
+			if err := w.add(e); err != nil {
+				return err
+			}
 		}
+		return w.finish(t.last, nil)
+	})
+	if err == nil {
+		s.index.drop()
 	}
-	if err := w.finish(t.last, nil); err != nil {
-		return err
+	return err
+}
+
+// makeRun has fn write a run. If that fails its pages are removed later.
+func (s *Store) makeRun(entries uint64, do doer, fn func(*runWriter) error) error {
+	s.lastRun++
+	w := &runWriter{
+		s: s, do: do, list: make([]entry, 0, pageEntries),
+		run: &run{number: s.lastRun, entries: entries, filter: newFilter(entries)},
 	}
-	s.index.drop()
-	return nil
+	err := fn(w)
+	if err != nil {
+		s.orphans = append(s.orphans, w.run.number)
+	}
+	return err
 }
 
 // fanout is how many runs of a size there are before they become one.
@@ -98,10 +114,14 @@ const fanout = 8
 // tier is the size of a run: how often its entries were merged, about.
 func (x *index) tier(r *run) int { return (bits.Len64(r.entries/uint64(x.size)) + 2) / 3 }
 
-// mergeable returns runs of a size if there are enough.
+// mergeable returns runs of a size if there are enough. Those in which a merge has found
+// damage stay as they are.
 func (s *Store) mergeable() []*run {
 	tiers := map[int][]*run{}
 	for _, r := range *s.index.runs.Load() {
+		if r.damaged {
+			continue
+		}
 		n := s.index.tier(r)
 		if tiers[n] = append(tiers[n], r); len(tiers[n]) == fanout {
 			return tiers[n]
@@ -117,29 +137,32 @@ func (s *Store) merge(ctx context.Context, old []*run, do doer) error {
 	for i, r := range old {
 		total += r.entries
 		cursors[i] = &cursor{s: s, ctx: ctx, run: r}
-		if err := cursors[i].next(); err != nil {
-			return err
-		}
 	}
-	w := s.newRun(total, do)
-	for {
-		var least *cursor
+	err := s.makeRun(total, do, func(w *runWriter) error {
 		for _, c := range cursors {
-			if !c.ended && (least == nil || compareEntries(c.entry, least.entry) < 0) {
-				least = c
+			if err := c.next(); err != nil {
+				return err
 			}
 		}
-		if least == nil {
-			break
+		for {
+			var least *cursor
+			for _, c := range cursors {
+				if !c.ended && (least == nil || compareEntries(c.entry, least.entry) < 0) {
+					least = c
+				}
+			}
+			if least == nil {
+				return w.finish(0, old)
+			}
+			if err := w.add(least.entry); err != nil {
+				return err
+			}
+			if err := least.next(); err != nil {
+				return err
+			}
 		}
-		if err := w.add(least.entry); err != nil {
-			return err
-		}
-		if err := least.next(); err != nil {
-			return err
-		}
-	}
-	if err := w.finish(0, old); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	for _, r := range old {
@@ -170,6 +193,7 @@ func (c *cursor) next() error {
 			return err
 		})
 		if err != nil {
+			c.run.damaged = errors.Is(err, cell.ErrCorrupt)
 			return err
 		}
 		c.page++
@@ -196,11 +220,6 @@ type pageRow struct {
 
 // pieceSize is how many pages are written or removed at once.
 const pieceSize = 64
-
-func (s *Store) newRun(entries uint64, do doer) *runWriter {
-	s.lastRun++
-	return &runWriter{s: s, do: do, run: &run{number: s.lastRun, entries: entries, filter: newFilter(entries)}, list: make([]entry, 0, pageEntries)}
-}
 
 func (w *runWriter) add(e entry) error {
 	w.list = append(w.list, e)

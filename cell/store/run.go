@@ -12,12 +12,13 @@ import (
 	"github.com/writ-authority/writ/cell"
 )
 
-// run is a sorted part of the index, in pages of the file. It never changes.
+// run is a sorted part of the index, in pages of the file. They never change.
 type run struct {
 	number  int64
 	entries uint64
 	fences  []key  // the first key of each page
 	filter  []byte // of the keys; none for a run that is too long for one
+	damaged bool   // a merge could not read it; of the indexer
 }
 
 // The numbers of runs and pages.

@@ -21,6 +21,14 @@ type content struct {
 	err   error   // of looking
 }
 
+// size is how many bytes it takes.
+func (c *content) size() (n int) {
+	for _, p := range c.packs {
+		n += len(p.data)
+	}
+	return n
+}
+
 // names is a set of particles, each with its slot or in one after it.
 type names struct {
 	list  []record.Particle
@@ -248,7 +256,7 @@ func (s *Store) Write(ctx context.Context, w *cell.Write) (head cell.Head, err e
 	}
 	s.writes.RLock()
 	defer s.writes.RUnlock()
-	if err := s.index.room(ctx, s.stop); err != nil {
+	if err := s.room(ctx); err != nil {
 		return cell.Head{}, err
 	}
 	c, err := s.prepare(ctx, w.Items, w.Trusted, &w.Next.Commit)
@@ -256,7 +264,7 @@ func (s *Store) Write(ctx context.Context, w *cell.Write) (head cell.Head, err e
 		return cell.Head{}, err
 	}
 	print := fingerprintOf(w, c.names.list)
-	err = s.update(ctx, func(t *tx) (err error) {
+	err = s.updateSized(ctx, c.size(), func(t *tx) (err error) {
 		head, err = t.write(w, c, print)
 		return err
 	})
@@ -353,14 +361,14 @@ func (s *Store) Put(ctx context.Context, items []record.Item) error {
 	}
 	s.writes.RLock()
 	defer s.writes.RUnlock()
-	if err := s.index.room(ctx, s.stop); err != nil {
+	if err := s.room(ctx); err != nil {
 		return err
 	}
 	c, err := s.prepare(ctx, items, false, nil)
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, func(t *tx) error {
+	return s.updateSized(ctx, c.size(), func(t *tx) error {
 		if err := t.close(c); err != nil {
 			return err
 		}

@@ -16,8 +16,9 @@ import (
 
 // update is one caller's change on its way through the writer.
 type update struct {
-	ctx context.Context
-	fn  func(*tx) error
+	ctx  context.Context
+	fn   func(*tx) error
+	size int // bytes that it writes, about
 
 	err  error
 	done chan struct{}
@@ -34,10 +35,15 @@ type commit struct {
 // has written is durable. fn returns errors of its own before it writes anything; an
 // error of the transaction ends it for all that share it.
 func (s *Store) update(ctx context.Context, fn func(*tx) error) error {
+	return s.updateSized(ctx, 0, fn)
+}
+
+// updateSized is update for one that says how many bytes it writes.
+func (s *Store) updateSized(ctx context.Context, size int, fn func(*tx) error) error {
 	if err := s.Health(); err != nil {
 		return err
 	}
-	u := &update{ctx: ctx, fn: fn, done: make(chan struct{})}
+	u := &update{ctx: ctx, fn: fn, size: size, done: make(chan struct{})}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -81,9 +87,12 @@ func (s *Store) ring() {
 	}
 }
 
-// maxBatch bounds how many updates one transaction takes, and with that how long
-// the first of them waits for the last.
-const maxBatch = 256
+// The bounds of one transaction: how many updates it takes, and how much they write if
+// there is more than one. They bound how long the first of them waits for the last.
+const (
+	maxBatch      = 256
+	maxBatchBytes = 8 << 20
+)
 
 // take gives the writer what waits. It returns nil when the store was closed and
 // nothing waits any more.
@@ -91,7 +100,7 @@ func (s *Store) take() []*update {
 	for {
 		s.gather()
 		s.mu.Lock()
-		n := min(len(s.waiting), maxBatch)
+		n := batchOf(s.waiting)
 		if n > 0 {
 			batch := s.waiting[:n:n]
 			s.waiting = s.waiting[n:]
@@ -110,6 +119,18 @@ func (s *Store) take() []*update {
 		}
 		<-s.arrived
 	}
+}
+
+// batchOf is how many of those that wait one transaction takes.
+func batchOf(waiting []*update) (n int) {
+	size := 0
+	for n < min(len(waiting), maxBatch) {
+		if size += waiting[n].size; n > 0 && size > maxBatchBytes {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // gather lets those come back who were answered last: most of them ask again at

@@ -37,8 +37,13 @@ var (
 	// ErrUnsuitable is returned for a path on which no store can be kept safely.
 	ErrUnsuitable = sqlitefile.ErrUnsuitable
 
-	// ErrCopied is returned for a copy of a store that a process had open.
-	ErrCopied = errors.New("was copied while it was in use, or before it was opened again after a crash")
+	// ErrCopied is returned for a copy that was made while a process had the store
+	// open, and that has not all of it as it was at one moment.
+	ErrCopied = errors.New("was copied while it was in use")
+
+	// ErrNoLog is returned for such a copy if the log, the file -wal, was not copied
+	// with it: what was written last is in the log only.
+	ErrNoLog = errors.New("was copied while it was in use, and without its log, the file -wal beside it")
 )
 
 // failed is the error of an operation that SQLite refuses: cell.ErrCorrupt for a file

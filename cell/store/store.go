@@ -77,10 +77,15 @@ var errClosed = fmt.Errorf("%w: the store is closed", cell.ErrStore)
 
 // Open opens the store of a path, making it if there is none. It refuses a file that
 // another process has open (ErrLocked), that is something else (ErrForeign), damaged
-// (ErrCorrupt), newer (ErrNewerSchema) or the copy of one that was in use (ErrCopied),
-// symbolic links and network file systems (ErrUnsuitable). If ctx has a deadline it
-// waits until then for the other process.
+// (ErrCorrupt) or newer (ErrNewerSchema), symbolic links and network file systems
+// (ErrUnsuitable). The copy of a store that was in use is verified first, which takes
+// long, and refused (ErrCopied) unless it is sound; one without the log is refused in
+// any case (ErrNoLog). If ctx has a deadline it waits until
+// then for the other process.
 func Open(ctx context.Context, o Options) (*Store, error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, ctx.Err()
+	}
 	file, err := sqlitefile.Open(ctx, o.Path, &format)
 	if err != nil {
 		return nil, err
@@ -91,8 +96,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		backlog: make(chan struct{}, 1), full: make(chan struct{}, 1), readers: make(chan conn, readers()),
 	}
 	s.dirty.cells = map[record.Particle]uint64{}
-	if err := s.start(); err != nil {
-		return nil, sqlitefile.Wrap(o.Path, errors.Join(err, s.release()))
+	if err := s.start(ctx); err != nil {
+		end := s.file.Abandon
+		if errors.Is(err, ErrNoLog) {
+			end = s.file.Close // opening has made a log, which must not be there the next time
+		}
+		_ = s.release(end) // what has failed before is what the matter is
+		return nil, sqlitefile.Wrap(o.Path, err)
 	}
 	return s, nil
 }
@@ -100,10 +110,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // readers is how many connections read.
 func readers() int { return max(4, 2*runtime.NumCPU()) }
 
-func (s *Store) start() error {
-	if err := s.settle(); err != nil {
-		return err
-	}
+func (s *Store) start(ctx context.Context) error {
 	for range readers() {
 		c, err := s.file.Connect(false)
 		if err != nil {
@@ -112,7 +119,26 @@ func (s *Store) start() error {
 		s.lent++
 		s.readers <- conn{c}
 	}
-	if err := s.load(); err != nil {
+	id, err := s.file.ID()
+	if err != nil {
+		return err
+	}
+	copied, err := s.copiedFrom(int64(id.Ino))
+	switch {
+	case err != nil:
+		return err
+	case copied && !s.file.HadLog:
+		return ErrNoLog
+	case copied:
+		err = s.inspect(ctx)
+	}
+	if err == nil {
+		err = s.claim(int64(id.Ino))
+	}
+	if err == nil && !copied {
+		err = s.load()
+	}
+	if err != nil {
 		return err
 	}
 	checkpointer, err := s.file.Connect(true)
@@ -128,27 +154,46 @@ func (s *Store) start() error {
 	return nil
 }
 
-// settle marks the file as in use, by which file it is. A copy that was made while a
-// process had it open has the mark of another file, and may be of several moments at
-// once: the mark is in the database itself before anything else is, not only in the log.
-func (s *Store) settle() error {
-	id, err := s.file.ID()
-	if err != nil {
-		return err
-	}
-	marked, mine := false, false
+// copiedFrom says whether the file is marked as in use and was another one then.
+func (s *Store) copiedFrom(id int64) (copied bool, err error) {
 	err = s.conn.query("SELECT value FROM meta WHERE name = 'used'", nil, func(q *sqlite.Stmt) error {
-		marked, mine = true, q.ColumnInt64(0) == int64(id.Ino)
+		copied = q.ColumnInt64(0) != id
 		return nil
 	})
+	return copied, err
+}
+
+// inspect loads a copy of a store that was in use, and refuses it unless all of it is
+// sound. It may be of several moments at once; it may also have been made at one moment,
+// or after a crash.
+func (s *Store) inspect(ctx context.Context) error {
+	if err := s.load(); err != nil {
+		return fmt.Errorf("%w: %w", ErrCopied, err)
+	}
+	// The deadline is for another process only.
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})()
+	findings, err := s.Verify(whole, nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrCopied, err)
 	}
-	if marked && !mine {
-		return ErrCopied
+	if len(findings) > 0 {
+		return fmt.Errorf("%w, and is not sound: %v", ErrCopied, findings[0])
 	}
-	err = s.conn.exec("INSERT INTO meta (name, value) VALUES ('used', ?1) ON CONFLICT (name) DO UPDATE SET value = ?1",
-		func(q *sqlite.Stmt) { q.BindInt64(1, int64(id.Ino)) })
+	return nil
+}
+
+// claim marks the file as in use, and by its number as the one that it is. A copy that
+// was made while a process had it open has the mark of another file: the mark is in the
+// database itself before anything else is, not only in the log.
+func (s *Store) claim(id int64) error {
+	err := s.conn.exec("INSERT INTO meta (name, value) VALUES ('used', ?1) ON CONFLICT (name) DO UPDATE SET value = ?1",
+		func(q *sqlite.Stmt) { q.BindInt64(1, id) })
 	if err != nil {
 		return err
 	}
@@ -173,21 +218,23 @@ func (s *Store) Close() error {
 	s.ring()
 	close(s.stop)
 	s.done.Wait()
-	var err error
-	if s.failure.Load() == nil {
-		err = s.conn.exec("DELETE FROM meta WHERE name = 'used'", nil)
+	if s.Health() != nil {
+		return s.release(s.file.Abandon)
 	}
-	return errors.Join(err, s.release())
+	if err := s.conn.exec("DELETE FROM meta WHERE name = 'used'", nil); err != nil {
+		return errors.Join(err, s.release(s.file.Abandon))
+	}
+	return s.release(s.file.Close)
 }
 
 // release closes what was opened. Reads that are under way give their connections
 // back first.
-func (s *Store) release() error {
+func (s *Store) release(file func() error) error {
 	var errs []error
 	for range s.lent {
 		errs = append(errs, (<-s.readers).Close())
 	}
-	return errors.Join(append(errs, s.file.Close())...)
+	return errors.Join(append(errs, file())...)
 }
 
 // Health is nil, or why the store takes no writes until it is opened again.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/writ-authority/writ/cell"
 	"github.com/writ-authority/writ/cell/record"
+	"github.com/writ-authority/writ/hemera"
 )
 
 // content is what a write brings, checked and ready to be stored.
@@ -198,11 +199,13 @@ func (t *tx) close(c *content) error {
 	return nil
 }
 
-func compareParticles(a, b record.Particle) int {
-	if x, y := binary.BigEndian.Uint64(a[:]), binary.BigEndian.Uint64(b[:]); x != y {
-		return cmp.Compare(x, y)
-	}
-	return slices.Compare(a[8:], b[8:])
+func compareParticles(a, b record.Particle) int { return slices.Compare(a[:], b[:]) }
+
+// orderedName is a particle with its first eight bytes, which nearly always tell where
+// it belongs.
+type orderedName struct {
+	head uint64
+	name *record.Particle
 }
 
 // fingerprint tells a write from others with the same request.
@@ -228,12 +231,22 @@ func fingerprintOf(w *cell.Write, names []record.Particle) (f fingerprint) {
 		head(*w.Expected)
 	}
 	head(w.Next)
-	names = slices.Clone(names)
-	slices.SortFunc(names, compareParticles)
 	number(uint64(len(names)))
+	order := make([]orderedName, len(names))
 	for i := range names {
-		h.Write(names[i][:])
+		order[i] = orderedName{binary.BigEndian.Uint64(names[i][:]), &names[i]}
 	}
+	slices.SortFunc(order, func(a, b orderedName) int {
+		if a.head != b.head {
+			return cmp.Compare(a.head, b.head)
+		}
+		return compareParticles(*a.name, *b.name)
+	})
+	sorted := make([]byte, 0, len(names)*hemera.Size)
+	for _, o := range order {
+		sorted = append(sorted, o.name[:]...)
+	}
+	h.Write(sorted)
 	number(uint64(len(w.Claims)))
 	for i := range w.Claims {
 		h.Write(w.Claims[i].Request[:])

@@ -19,6 +19,10 @@ type File struct {
 	// Conn is the connection that writes; one goroutine at a time may use it.
 	Conn *sqlite.Conn
 
+	// HadLog says that there was a log before the file was opened. SQLite removes it
+	// when the last connection is closed.
+	HadLog bool
+
 	path string
 	lock vfs.Lock
 	log  vfs.File
@@ -75,9 +79,12 @@ func open(ctx context.Context, path string, format *Format) (_ *File, err error)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, f.Close())
+			_ = f.Abandon() // what has failed before is what the matter is
 		}
 	}()
+	if f.HadLog, err = vfs.Exists(vfs.OS, path+"-wal"); err != nil {
+		return nil, err
+	}
 	// Only the owner may read it; the log and its index take the mode over.
 	file, err := vfs.OS.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -99,12 +106,12 @@ func open(ctx context.Context, path string, format *Format) (_ *File, err error)
 	if err := format.migrate(f.Conn, version); err != nil {
 		return nil, err
 	}
-	// Creations must survive a power cut like everything else that is
-	// acknowledged: the directory has the names of the file and of its log.
-	if err := vfs.OS.SyncDir(filepath.Dir(path)); err != nil {
+	if err := f.openLog(); err != nil {
 		return nil, err
 	}
-	return f, f.openLog()
+	// Creations must survive a power cut like everything else that is
+	// acknowledged: the directory has the names of the file and of its log.
+	return f, vfs.OS.SyncDir(filepath.Dir(path))
 }
 
 // suitable refuses places where the lock of one process would not keep others
@@ -160,14 +167,33 @@ func (f *File) Connect(write bool) (*sqlite.Conn, error) {
 }
 
 // Close closes the log and the connection that writes, and gives the file up. The
-// other connections must be closed before.
-func (f *File) Close() error {
+// other connections must be closed before. SQLite copies the log into the database and
+// removes it.
+func (f *File) Close() error { return f.close(nil) }
+
+// Abandon is Close for a file of which something is wrong: as far as possible it leaves
+// the log as it is. After a sync that failed nobody knows what copying it would give.
+func (f *File) Abandon() error {
+	// SQLite copies the log when the last connection is closed, unless that one may not
+	// write. It must have read something to be one of them.
+	last, err := sqlite.OpenConn(f.path, sqlite.OpenReadOnly)
+	if err != nil {
+		return f.close(nil)
+	}
+	_, err = integer(last, "SELECT count(*) FROM sqlite_schema")
+	return errors.Join(err, f.close(last))
+}
+
+func (f *File) close(last *sqlite.Conn) error {
 	var errs []error
 	if f.log != nil {
 		errs = append(errs, f.log.Close())
 	}
 	if f.Conn != nil {
 		errs = append(errs, f.Conn.Close())
+	}
+	if last != nil {
+		errs = append(errs, last.Close())
 	}
 	return errors.Join(append(errs, f.lock.Unlock())...)
 }

@@ -24,6 +24,14 @@ type Finder interface {
 	Find(ctx context.Context, r Request) (Result, error)
 }
 
+// Chooser is an Executor that leaves some requests to others. It is asked before an
+// attempt is recorded, so that such an act goes on waiting.
+type Chooser interface {
+	// Performs reports whether Do is for a request, which has no attempt yet. A request
+	// that nobody could perform is for Do, which says so.
+	Performs(r Request) bool
+}
+
 // Request is an act whose attempt is recorded.
 type Request struct {
 	Cell, Operation Particle

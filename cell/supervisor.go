@@ -12,7 +12,8 @@ import (
 
 // SupervisorOptions are the bounds of a Supervisor. Each that is 0 has its default.
 type SupervisorOptions struct {
-	// Executors perform acts, by their tags. Acts without one stay awaiting.
+	// Executors perform acts, by their tags. Acts without one, and those that a Chooser
+	// leaves to others, stay awaiting.
 	Executors map[uint64]Executor
 
 	Cells   int           // that run at the same time; 64 by default
@@ -67,8 +68,9 @@ type Notice struct {
 	Attempt   Particle // of all about attempts
 	Tag       uint64   // of all about acts
 	Arguments nox.Noun // of all about acts
-	Value     nox.Noun // of Settled, and of Uncertain if that could not be recorded
-	Reason    string   // of ActFailed, and of Uncertain if that could not be recorded
+	Outcome   Outcome  // of Settled, ActFailed and Uncertain: what the executor knows, also where it could not be recorded
+	Value     nox.Noun // of OutcomeSucceeded
+	Reason    string   // of OutcomeFailed
 	Err       error
 }
 
@@ -289,6 +291,8 @@ func (r *run) runCell(cell Particle) (*Particle, *Request) {
 			executor, ok := r.o.Executors[p.Tag]
 			if p.Kind == Unknown {
 				_, ok = executor.(Finder)
+			} else if chooser, chooses := executor.(Chooser); chooses {
+				ok = chooser.Performs(act)
 			}
 			if ok {
 				return nil, &act
@@ -380,10 +384,10 @@ func (r *run) record(act Request, ask func(context.Context, Request) (Result, er
 		r.tell(n)
 		return nil
 	case result.Outcome == OutcomeSucceeded:
-		n.Kind, n.Value = Settled, result.Value
+		n.Kind, n.Outcome, n.Value = Settled, result.Outcome, result.Value
 		n.Head, n.Err = r.engine.Settle(r.commits, act.Cell, act.Operation, act.Attempt, result.Value)
 	case result.Outcome == OutcomeFailed:
-		n.Kind, n.Reason = ActFailed, recordable(result.Reason)
+		n.Kind, n.Outcome, n.Reason = ActFailed, result.Outcome, recordable(result.Reason)
 		n.Head, n.Err = r.engine.Fail(r.commits, act.Cell, act.Operation, act.Attempt, n.Reason)
 	}
 	switch {
@@ -394,7 +398,7 @@ func (r *run) record(act Request, ask func(context.Context, Request) (Result, er
 		r.tell(n)
 		return &act.Cell
 	}
-	// Value and Reason stay in the notice, so that a person can record them.
+	// The outcome stays in the notice, so that a person can record it.
 	n.Kind = Uncertain
 	r.leave(n)
 	if errors.Is(n.Err, ErrConflict) {

@@ -234,6 +234,7 @@ func TestSupervisorLeavesWhatItCannotDo(t *testing.T) {
 		err          error
 	}{
 		{"an act without an executor", `query(event)`, nil, newEffects(), []cell.NoticeKind{cell.Ticked, cell.Unhandled}, nil},
+		{"an act that its executor leaves to others", `emit(event)`, nil, chooser{newEffects()}, []cell.NoticeKind{cell.Ticked, cell.Unhandled}, nil},
 		{"an act that is not allowed", `link(event)`, nil, newEffects(), []cell.NoticeKind{cell.Ticked, cell.Denied}, cell.ErrDenied},
 		{"a program that fails", `head(event)`, nil, nil, []cell.NoticeKind{cell.Faulted}, cell.ErrRuntime},
 		{"a program that waits for events", `subscribe(event)`, nil, nil, []cell.NoticeKind{cell.Ticked, cell.Unhandled}, nil},
@@ -271,12 +272,17 @@ func TestSupervisorLeavesWhatItCannotDo(t *testing.T) {
 			if last := w.notices[len(w.notices)-1]; x.err != nil && !errors.Is(last.Err, x.err) {
 				t.Errorf("error %v, expected %v", last.Err, x.err)
 			}
-			if fx, ok := x.executor.(*effects); ok && fx.sum() > 0 {
+			if fx, ok := x.executor.(interface{ sum() int }); ok && fx.sum() > 0 {
 				t.Errorf("%d effects", fx.sum())
 			}
 		})
 	}
 }
+
+// chooser is an executor that would do everything, and wants nothing.
+type chooser struct{ *effects }
+
+func (chooser) Performs(cell.Request) bool { return false }
 
 // begin records an attempt, as a person does or a process that has died since.
 func begin(t *testing.T, e *cell.Engine, c cell.Particle) {

@@ -114,6 +114,17 @@ func NewExec(o ExecOptions) (*Exec, error) {
 // Usage implements Adapter.
 func (e *Exec) Usage() string { return `["exec" COMMAND ARGUMENT … 0]` }
 
+// Performs implements cell.Chooser: another process may allow a command that is not
+// allowed here.
+func (e *Exec) Performs(r cell.Request) bool {
+	args, err := texts(r.Arguments, maxArgumentBytes)
+	if err != nil || len(args) == 0 {
+		return true // for Do to refuse
+	}
+	_, ok := e.commands[args[0]]
+	return ok
+}
+
 // Do implements cell.Executor.
 func (e *Exec) Do(ctx context.Context, r cell.Request) (cell.Result, error) {
 	args, err := texts(r.Arguments, maxArgumentBytes)

@@ -119,6 +119,25 @@ func NewHTTPGet(o HTTPOptions) (*HTTPGet, error) {
 // Usage implements Adapter.
 func (a *HTTPGet) Usage() string { return `["http-get" URL 0]` }
 
+// Performs implements cell.Chooser: another process may allow a host that is not
+// allowed here.
+func (a *HTTPGet) Performs(r cell.Request) bool {
+	parts, err := texts(r.Arguments, MaxURL)
+	if err != nil {
+		return true // for Do to refuse
+	}
+	u, err := url.Parse(strings.Join(parts, ""))
+	if err != nil {
+		return true
+	}
+	at, err := origin(u)
+	if err != nil {
+		return true
+	}
+	_, ok := slices.BinarySearch(a.origins, at)
+	return ok
+}
+
 // Do implements cell.Executor.
 func (a *HTTPGet) Do(ctx context.Context, r cell.Request) (cell.Result, error) {
 	parts, err := texts(r.Arguments, MaxURL)

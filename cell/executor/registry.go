@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"github.com/writ-authority/writ/nox"
 	"github.com/writ-authority/writ/rune"
 )
+
+// errNoAdapter begins what is said about a request that another process may perform.
+var errNoAdapter = errors.New("there is no adapter")
 
 // maxName is the length of an adapter's name in a request, in bytes.
 const maxName = 64
@@ -42,6 +46,19 @@ func (g *Registry) Do(ctx context.Context, r cell.Request) (cell.Result, error) 
 	return adapter.Do(ctx, r)
 }
 
+// Performs implements cell.Chooser: a request for an adapter that is not here, or that
+// its adapter leaves to others, goes on waiting.
+func (g *Registry) Performs(r cell.Request) bool {
+	adapter, r, err := g.find(r)
+	if errors.Is(err, errNoAdapter) {
+		return false
+	}
+	if chooser, ok := adapter.(cell.Chooser); ok {
+		return chooser.Performs(r)
+	}
+	return true
+}
+
 // Find implements cell.Finder. What no adapter here would have performed, somebody
 // else may have, so it stays unknown.
 func (g *Registry) Find(ctx context.Context, r cell.Request) (cell.Result, error) {
@@ -70,7 +87,7 @@ func (g *Registry) find(r cell.Request) (Adapter, cell.Request, error) {
 	}
 	adapter, ok := g.adapters[name]
 	if !ok {
-		return nil, r, fmt.Errorf("there is no adapter %s here; %s", strconv.QuoteToASCII(name), g.offer())
+		return nil, r, fmt.Errorf("%w %s here; %s", errNoAdapter, strconv.QuoteToASCII(name), g.offer())
 	}
 	r.Arguments = r.Arguments.Tail()
 	return adapter, r, nil

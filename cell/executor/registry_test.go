@@ -102,6 +102,41 @@ func TestRequestsThatNoAdapterTakes(t *testing.T) {
 	}
 }
 
+func TestRequestsThatOthersMayPerform(t *testing.T) {
+	t.Parallel()
+	run, err := NewExec(ExecOptions{Commands: map[string]string{"publish": "/bin/true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get, err := NewHTTPGet(HTTPOptions{Hosts: []string{"example.org"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewRegistry(map[string]Adapter{"clock": at(1, 0), "exec": run, "http-get": get})
+	for _, x := range []struct {
+		request string
+		here    bool
+	}{
+		{`["clock", 0]`, true},
+		{`["clock", 1]`, true}, // nobody can perform these, and Do says why
+		{`["exec", 0]`, true},
+		{`["exec", 7, 0]`, true},
+		{`["http-get", "::", 0]`, true},
+		{`["http-get", "ftp://example.org/", 0]`, true},
+		{`7`, true},
+		{`["exec", "publish", "1.0", 0]`, true},
+		{`["exec", "retract", "1.0", 0]`, false},
+		{`["http-get", "https://example.org/a", 0]`, true},
+		{`["http-get", "https://example.com/a", 0]`, false},
+		{`["random", 1]`, false},
+		{`["price", 7]`, false},
+	} {
+		if got := g.Performs(host(t, x.request)); got != x.here {
+			t.Errorf("%s is performed here: %v", x.request, got)
+		}
+	}
+}
+
 func TestReasonsAreCut(t *testing.T) {
 	t.Parallel()
 	got, err := failed("%s", strings.Repeat("é", cell.MaxReason)+"\xff")

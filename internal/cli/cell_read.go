@@ -69,6 +69,7 @@ func (a *app) cellList() *cobra.Command {
 				}
 			}
 			doc := cellListDoc{Schema: "writ.cell-list.v1", Cells: []cellRowDoc{}}
+			var states []string // as people read them
 			err := a.withCells(c.Context(), func(cells *cells) error {
 				list, err := cells.store.Cells(c.Context(), from, limit)
 				if err != nil {
@@ -84,6 +85,7 @@ func (a *app) cellList() *cobra.Command {
 						row.Act = actName(v.Input.Act.Tag)
 					}
 					doc.Cells = append(doc.Cells, row)
+					states = append(states, cut(expression(v.State), 40))
 				}
 				if len(list) == limit {
 					doc.After = list[limit-1].Cell.String()
@@ -99,12 +101,12 @@ func (a *app) cellList() *cobra.Command {
 					return
 				}
 				rows := [][]string{{"CELL", "LIFECYCLE", "PROGRESS", "COMMITS", "STATE"}}
-				for _, r := range doc.Cells {
+				for i, r := range doc.Cells {
 					progress := r.Progress
 					if r.Act != "" {
 						progress += " " + r.Act
 					}
-					rows = append(rows, []string{r.Cell[:12], r.Lifecycle, progress, strconv.FormatUint(r.Head.Index+1, 10), cut(r.State, 40)})
+					rows = append(rows, []string{r.Cell[:12], r.Lifecycle, progress, strconv.FormatUint(r.Head.Index+1, 10), states[i]})
 				}
 				table(a.out, rows)
 				if doc.After != "" {
@@ -220,9 +222,9 @@ func (a *app) cellShow() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var doc cellDoc
-			err := a.onCell(c.Context(), args[0], func(cells *cells, of cell.Particle) error {
-				v, err := cells.Inspect(c.Context(), of)
-				if err != nil {
+			var v cell.View
+			err := a.onCell(c.Context(), args[0], func(cells *cells, of cell.Particle) (err error) {
+				if v, err = cells.Inspect(c.Context(), of); err != nil {
 					return err
 				}
 				doc = cellOf(&v)
@@ -234,19 +236,19 @@ func (a *app) cellShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(doc, func() { a.showCell(&doc) })
+			return a.print(doc, func() { a.showCell(&v, &doc) })
 		},
 	}
 }
 
-func (a *app) showCell(doc *cellDoc) {
+func (a *app) showCell(v *cell.View, doc *cellDoc) {
 	allowed := "none: every act is denied"
 	if len(doc.Allowed) > 0 {
 		allowed = strings.Join(doc.Allowed, ", ")
 	}
 	rows := [][]string{
 		{"cell", doc.Cell}, {"lifecycle", doc.Lifecycle}, {"progress", a.progressText(doc)},
-		{"state", cut(doc.State, maxShown)}, {"head", fmt.Sprintf("commit %d  %s", doc.Head.Index, doc.Head.Commit)},
+		{"state", a.shown(v.State)}, {"head", fmt.Sprintf("commit %d  %s", doc.Head.Index, doc.Head.Commit)},
 		{"definition", doc.Definition}, {"acts", allowed}, {"step limit", strconv.FormatUint(doc.StepLimit, 10)},
 	}
 	if in := doc.Input; in != nil {
@@ -254,9 +256,9 @@ func (a *app) showCell(doc *cellDoc) {
 		if in.Reserved > 0 {
 			budget += fmt.Sprintf(", %d reserved for a slice", in.Reserved)
 		}
-		rows = append(rows, []string{"input", in.Event}, []string{"budget", budget})
+		rows = append(rows, []string{"event", in.Event}, []string{"budget", budget})
 		if act := in.Act; act != nil {
-			rows = append(rows, []string{"act", fmt.Sprintf("%s(%s)", act.Act, cut(act.Arguments, maxShown))}, []string{"operation", act.Operation})
+			rows = append(rows, []string{"act", fmt.Sprintf("%s(%s)", act.Act, a.shown(v.Input.Act.Arguments))}, []string{"operation", act.Operation})
 			if act.Attempt != "" {
 				rows = append(rows, []string{"attempt", act.Attempt})
 			}

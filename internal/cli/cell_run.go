@@ -83,6 +83,9 @@ func (f *adapterFlags) registry() (*executor.Registry, error) {
 	return executor.NewRegistry(adapters), nil
 }
 
+// actGrace is how much longer than its time an act may take to end.
+const actGrace = 10 * time.Second
+
 // noticeDoc is a line that `writ cell run` prints.
 type noticeDoc struct {
 	Cell      string   `json:"cell"`
@@ -114,7 +117,7 @@ func noticeOf(n *cell.Notice) noticeDoc {
 	if n.Attempt != (cell.Particle{}) {
 		doc.Attempt = n.Attempt.String()
 	}
-	if n.Kind == cell.Settled {
+	if n.Outcome == cell.OutcomeSucceeded {
 		doc.Value = n.Value.String()
 	}
 	if n.Err != nil {
@@ -130,9 +133,10 @@ func (a *app) cellRun() *cobra.Command {
 		Short: "Run cells and perform their acts until nothing is left to do",
 		Long: "Run runs the inputs of cells, all of them if none is named, and performs their host requests: clock and\n" +
 			"random always, exec and http-get for what is allowed here. It ends when every cell is idle or waits for\n" +
-			"something that it does not perform. Ctrl-C lets acts that have begun end, a second one does not; whatever\n" +
-			"happens, the next run goes on from what is recorded. With --json it prints one object a line.\n" +
-			"docs/executors.md describes the requests.",
+			"something that it does not perform, and exits with 1 if a person has to look at one: an outcome is unknown,\n" +
+			"an act was denied, or a cell can't go on. Ctrl-C lets acts that have begun end, for 10 seconds; a second\n" +
+			"one does not. Whatever happens, the next run goes on from what is recorded. With --json it prints one\n" +
+			"object a line. docs/executors.md describes the requests.",
 		Example: "  writ cell run\n  writ cell run 500c0e97 --exec publish=/usr/local/bin/publish --http-host api.example.org",
 		RunE: func(c *cobra.Command, args []string) error {
 			registry, err := f.registry()
@@ -148,8 +152,15 @@ func (a *app) cellRun() *cobra.Command {
 				var printed error
 				s := cell.NewSupervisor(cells.Engine, cell.SupervisorOptions{
 					Executors: map[uint64]cell.Executor{rune.TagHost: registry},
+					ActTime:   f.timeout + actGrace, // the adapters keep the time themselves
 					Notify: func(n cell.Notice) {
-						if n.Kind == cell.Left {
+						switch n.Kind {
+						case cell.Left:
+							if len(args) == 0 && errors.Is(n.Err, cell.ErrLifecycle) {
+								return // nobody has asked for this cell in particular
+							}
+							left++
+						case cell.Uncertain, cell.Denied:
 							left++
 						}
 						if a.json {
@@ -195,6 +206,12 @@ func (a *app) noticeText(n *cell.Notice) string {
 		text := s.red("unknown") + ": the outcome of " + act() + " is not known"
 		if n.Err != nil {
 			text += ": " + line(n.Err.Error())
+		}
+		switch n.Outcome {
+		case cell.OutcomeSucceeded:
+			text = s.red("unknown") + ": " + act() + " has succeeded with " + n.Value.String() + ", which could not be recorded: " + line(n.Err.Error())
+		case cell.OutcomeFailed:
+			text = s.red("unknown") + ": " + act() + " has failed, which could not be recorded: " + line(n.Reason) + ": " + line(n.Err.Error())
 		}
 		return text + "; `writ cell show` tells what to settle"
 	case cell.Denied:

@@ -17,6 +17,8 @@ type cache struct {
 	packs map[int64]*list.Element
 	order *list.List // of *cached, the last used first
 	size  int
+
+	near near
 }
 
 type cached struct {
@@ -61,6 +63,7 @@ func (c *cache) clear() {
 	clear(c.packs)
 	c.order.Init()
 	c.size = 0
+	c.near.clear()
 }
 
 // known are particles that the store has for certain, because they were looked up: a

@@ -17,6 +17,12 @@ func (s *Store) Content(ctx context.Context, p record.Particle) (kind record.Kin
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
 	}
+	if at, ordinal, ok := s.cache.near.find(&p); ok {
+		// If it is damaged there may be another copy, which the index leads to.
+		if it, err := at.verified(ordinal); err == nil {
+			return it.Kind, append([]byte{}, it.Bytes...), nil
+		}
+	}
 	err = s.reading(ctx, func(c conn) error {
 		at, where, ok, err := s.find(c, p)
 		if err != nil {
@@ -29,6 +35,7 @@ func (s *Store) Content(ctx context.Context, p record.Particle) (kind record.Kin
 		if err != nil {
 			return fmt.Errorf("content %v: %w", p, err)
 		}
+		s.cache.near.add(where.pack(), at)
 		kind, data = it.Kind, append([]byte{}, it.Bytes...)
 		return nil
 	})

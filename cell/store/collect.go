@@ -57,7 +57,7 @@ func (s *Store) Collect(ctx context.Context, reachable func(visit func(record.Pa
 // visit notes that content stays, and verifies it.
 func (c *collecting) visit(ctx context.Context, p record.Particle) error {
 	err := c.s.reading(ctx, func(r conn) error {
-		at, where, ok, err := c.s.find(r, p)
+		_, where, ok, err := c.s.find(r, p, true)
 		if err != nil {
 			return err
 		}
@@ -71,8 +71,7 @@ func (c *collecting) visit(ctx context.Context, p record.Particle) error {
 			c.live[where.pack()] = bits
 		}
 		bits[n/64] |= 1 << (n % 64)
-		_, err = at.verified(n)
-		return err
+		return nil
 	})
 	return unread(ctx, err)
 }
@@ -84,7 +83,13 @@ func (c *collecting) stays(number int64, ordinal int) bool {
 
 // run removes what does not stay, and makes the index anew.
 func (c *collecting) run(ctx context.Context, do doer, done *Collected) error {
-	if err := c.s.reindex(ctx, do, func() error { return c.rewrite(ctx, do, done) }); err != nil {
+	var found tally
+	err := c.s.reindex(ctx, do, &found, func() error { return c.rewrite(ctx, do, done) })
+	if err == nil {
+		// What was damaged may have been counted with other numbers.
+		err = do(func(t *tx) error { return t.recount(&found) })
+	}
+	if err != nil {
 		return err
 	}
 	return c.shrink()
@@ -105,11 +110,12 @@ func (s *Store) Reindex(ctx context.Context) error {
 	defer s.reads.Unlock()
 	ctx = context.WithoutCancel(ctx)
 	do := func(fn func(*tx) error) error { return s.update(ctx, fn) }
-	return s.reindex(ctx, do, func() error { return nil })
+	return s.reindex(ctx, do, new(tally), func() error { return nil })
 }
 
-// reindex makes the index anew, after change has changed the packs.
-func (s *Store) reindex(ctx context.Context, do doer, change func() error) error {
+// reindex makes the index anew, after change has changed the packs, and says what it has
+// found.
+func (s *Store) reindex(ctx context.Context, do doer, found *tally, change func() error) error {
 	// From here on the index is what the packs say.
 	if err := do(func(t *tx) error { return t.do("DELETE FROM runs", nil) }); err != nil {
 		return err
@@ -119,20 +125,15 @@ func (s *Store) reindex(ctx context.Context, do doer, change func() error) error
 	s.cache.clear()
 	s.known.clear()
 	s.index.reset()
-	var found tally
 	again := s.borrow(ctx, func(c conn) (err error) {
 		if s.orphans, err = findOrphans(c, nil); err != nil {
 			return err
 		}
-		found, err = s.replay(ctx, c, 0, do)
+		*found, err = s.replay(ctx, c, 0, do)
 		return err
 	})
 	if again == nil {
 		again = s.tidy(ctx, do)
-	}
-	if again == nil {
-		// What was damaged may have been counted with other numbers.
-		again = do(func(t *tx) error { return t.recount(&found) })
 	}
 	if again != nil {
 		s.fail("the index could not be made again", again)
@@ -238,13 +239,12 @@ func (t *tx) replace(old []packRow, keep []record.Item) (removed Collected, err 
 	return Collected{before.items - t.tally.items, before.bytes - t.tally.bytes}, nil
 }
 
-// recount says what packs there are.
+// recount says what is in the packs. How many there are was always known.
 func (t *tx) recount(n *tally) error {
-	return t.do("UPDATE tally SET packs = ?, pack_marks = ?, items = ?, bytes = ?", func(q *sqlite.Stmt) {
-		q.BindInt64(1, n.packs)
-		q.BindInt64(2, n.packMarks&sumMask)
-		q.BindInt64(3, n.items)
-		q.BindInt64(4, n.bytes)
+	return t.do("UPDATE tally SET pack_marks = ?, items = ?, bytes = ?", func(q *sqlite.Stmt) {
+		q.BindInt64(1, n.packMarks&sumMask)
+		q.BindInt64(2, n.items)
+		q.BindInt64(3, n.bytes)
 	})
 }
 
@@ -254,7 +254,7 @@ func (x *index) reset() {
 	x.tables = []*table{newTable()}
 	x.mu.Unlock()
 	x.runs.Store(&[]*run{})
-	x.floor, x.damaged = 0, nil
+	x.floor, x.packs, x.damaged = 0, 0, nil
 }
 
 // shrink gives the free pages of the file back, if they are many.

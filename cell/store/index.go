@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -27,6 +28,7 @@ type index struct {
 
 	runs  atomic.Pointer[[]*run]
 	floor int64 // the last pack that the runs have; of the indexer
+	packs int64 // how many packs there are up to it
 
 	// damaged are runs, and packs that no run has, whose items nobody knows.
 	damaged []error
@@ -55,6 +57,14 @@ func (x *index) add(number int64, p *pack) (full bool) {
 	}
 	x.tables = append(x.tables, newTable())
 	return true
+}
+
+// lose notes that a pack is damaged.
+func (x *index) lose(number int64, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.tables[len(x.tables)-1].skip(number)
+	x.damaged = append(x.damaged, err)
 }
 
 // oldest returns the oldest table if it is full, and how many are.
@@ -121,46 +131,65 @@ func (x *index) inTables(places []place, k key) []place {
 	return places
 }
 
-// find looks content up: its pack and its place there. Nothing is verified but the
-// name. If it is not there ok is false; an error says that nobody knows.
-func (s *Store) find(c conn, p record.Particle) (at *pack, where place, ok bool, err error) {
+// find looks content up: its pack and its place there. If whole is set its bytes are
+// verified, otherwise nothing but the name. If it is not there ok is false; an error says
+// that nobody knows, or that all there is of it is damaged.
+func (s *Store) find(c conn, p record.Particle, whole bool) (at *pack, where place, ok bool, err error) {
 	k := keyOf(&p)
 	var buffer [4]place
-	// Tables first: what moves to a run meanwhile is found there.
-	for _, where := range s.index.inTables(buffer[:0], k) {
-		if at, ok, err = s.named(c, where, p); ok || err != nil {
-			return at, where, ok, err
+	// What is damaged may be there once more.
+	var damage error
+	try := func(places []place) bool {
+		for _, where = range places {
+			var wrong error
+			if at, ok, wrong = s.named(c, where, p); ok && whole {
+				_, wrong = at.verified(where.ordinal())
+				if ok = wrong == nil; !ok {
+					wrong = fmt.Errorf("content %v: item %d of pack %d: %w", p, where.ordinal(), where.pack(), wrong)
+				}
+			}
+			if ok {
+				return true
+			}
+			if damage == nil {
+				damage = wrong
+			}
 		}
+		return false
 	}
-	for {
+	// Tables first: what moves to a run meanwhile is found there.
+	if try(s.index.inTables(buffer[:0], k)) {
+		return at, where, true, nil
+	}
+	for again := true; again; {
+		again = false
 		runs := s.index.runs.Load()
-		again := false
 		for _, r := range slices.Backward(*runs) {
 			if !r.has(k) {
 				continue
 			}
-			places, err := s.inRun(c, buffer[:0], r, k)
-			if err != nil {
+			places, wrong := s.inRun(c, buffer[:0], r, k)
+			if wrong != nil {
 				// The pages of a run that was merged may be gone already.
 				if again = s.index.runs.Load() != runs; again {
 					break
 				}
-				return nil, 0, false, err
-			}
-			for _, where := range places {
-				if at, ok, err = s.named(c, where, p); ok || err != nil {
-					return at, where, ok, err
+				if damage == nil {
+					damage = wrong
 				}
 			}
-		}
-		if !again {
-			break
+			if try(places) {
+				return at, where, true, nil
+			}
 		}
 	}
-	if len(s.index.damaged) > 0 {
-		return nil, 0, false, fmt.Errorf("content %v may have been there: %w", p, s.index.damaged[0])
+	if damage == nil && len(s.index.damaged) > 0 {
+		damage = s.index.damaged[0]
 	}
-	return nil, 0, false, nil
+	if damage != nil && !strings.Contains(damage.Error(), p.String()) {
+		damage = fmt.Errorf("content %v may have been there: %w", p, damage)
+	}
+	return nil, 0, false, damage
 }
 
 // named makes sure that a place has the content that the index says. A key that leads

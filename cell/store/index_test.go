@@ -337,13 +337,21 @@ func TestPutStoresContentOnce(t *testing.T) {
 		t.Errorf("%d particles are stored, expected one more than 300", n)
 	}
 	have(t, s, items)
+	for n := range 20 {
+		if err := s.Put(t.Context(), blobs(fmt.Sprint("more ", n), 100)); err != nil {
+			t.Fatal(err)
+		}
+		settled(t, s)
+		s.cache.clear()
+		have(t, s, items[7:8])
+	}
 }
 
 // damage flips a bit of content in the file.
 func damage(t *testing.T, s *Store, it record.Item) {
 	t.Helper()
 	err := s.update(t.Context(), func(x *tx) error {
-		at, where, ok, err := s.find(x.conn, it.Particle)
+		at, where, ok, err := s.find(x.conn, it.Particle, false)
 		if err != nil || !ok {
 			return fmt.Errorf("content is not there: %w", err)
 		}
@@ -437,15 +445,17 @@ func TestDamagedIndex(t *testing.T) {
 	for name, c := range map[string]struct {
 		change string
 		healed bool // by opening the store
+		lost   bool // for ever
 	}{
-		"the list of runs":         {"UPDATE runs SET data = zeroblob(20) WHERE run = 0", true},
-		"no list of runs":          {"DELETE FROM runs WHERE run = 0", true},
-		"no runs at all":           {"DELETE FROM runs", true},
-		"a run":                    {"UPDATE runs SET data = zeroblob(20) WHERE run = (SELECT max(run) FROM runs)", false},
-		"a missing run":            {"DELETE FROM runs WHERE run = (SELECT max(run) FROM runs)", false},
-		"the pages":                {"UPDATE pages SET data = zeroblob(100)", false},
-		"missing pages":            {"DELETE FROM pages", false},
-		"pages of a run elsewhere": {"UPDATE pages SET data = (SELECT max(data) FROM pages)", false},
+		"the list of runs":         {"UPDATE runs SET data = zeroblob(20) WHERE run = 0", true, false},
+		"no list of runs":          {"DELETE FROM runs WHERE run = 0", true, false},
+		"no runs at all":           {"DELETE FROM runs", true, false},
+		"the last packs":           {"DELETE FROM packs WHERE pack > (SELECT max(pack) - 2 FROM packs)", false, true},
+		"a run":                    {"UPDATE runs SET data = zeroblob(20) WHERE run = (SELECT max(run) FROM runs)", false, false},
+		"a missing run":            {"DELETE FROM runs WHERE run = (SELECT max(run) FROM runs)", false, false},
+		"the pages":                {"UPDATE pages SET data = zeroblob(100)", false, false},
+		"missing pages":            {"DELETE FROM pages", false, false},
+		"pages of a run elsewhere": {"UPDATE pages SET data = (SELECT max(data) FROM pages)", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -481,6 +491,21 @@ func TestDamagedIndex(t *testing.T) {
 			}
 			if err := s.Reindex(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			if c.lost {
+				lost = 0
+				for _, it := range all {
+					switch _, _, err := s.Content(t.Context(), it.Particle); {
+					case errors.Is(err, cell.ErrCorrupt):
+						lost++
+					case err != nil:
+						t.Fatal(err)
+					}
+				}
+				if lost == 0 {
+					t.Error("nothing is said to be lost")
+				}
+				return
 			}
 			have(t, s, all)
 			sound(t, s)

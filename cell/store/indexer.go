@@ -86,7 +86,7 @@ func (s *Store) flush(t *table, do doer) error {
 				return err
 			}
 		}
-		return w.finish(t.last, nil)
+		return w.finish(t, nil)
 	})
 	if err == nil {
 		s.index.drop()
@@ -152,7 +152,7 @@ func (s *Store) merge(ctx context.Context, old []*run, do doer) error {
 				}
 			}
 			if least == nil {
-				return w.finish(0, old)
+				return w.finish(nil, old)
 			}
 			if err := w.add(least.entry); err != nil {
 				return err
@@ -263,9 +263,8 @@ func (t *tx) writePages(pages []pageRow) error {
 	return nil
 }
 
-// finish makes the run count, for the tables up to a pack if that is not 0, and
-// instead of the old ones.
-func (w *runWriter) finish(floor int64, old []*run) error {
+// finish makes the run count, for a table or instead of the old ones.
+func (w *runWriter) finish(of *table, old []*run) error {
 	if len(w.list) > 0 {
 		if err := w.page(); err != nil {
 			return err
@@ -274,7 +273,10 @@ func (w *runWriter) finish(floor int64, old []*run) error {
 	x := w.s.index
 	list := slices.DeleteFunc(slices.Clone(*x.runs.Load()), func(r *run) bool { return slices.Contains(old, r) })
 	list = append(list, w.run)
-	m := manifest{floor: max(floor, x.floor)}
+	m := manifest{floor: x.floor, packs: x.packs}
+	if of != nil {
+		m.floor, m.packs = of.last, x.packs+of.packs
+	}
 	for _, r := range list {
 		m.runs = append(m.runs, r.number)
 	}
@@ -295,7 +297,7 @@ func (w *runWriter) finish(floor int64, old []*run) error {
 	if err != nil {
 		return err
 	}
-	x.floor = m.floor
+	x.floor, x.packs = m.floor, m.packs
 	x.runs.Store(&list)
 	return nil
 }
@@ -364,7 +366,7 @@ func (s *Store) load() error {
 		s.lastRun = max(s.lastRun, n)
 	}
 	s.index.runs.Store(&runs)
-	s.index.floor, s.index.damaged = m.floor, damaged
+	s.index.floor, s.index.packs, s.index.damaged = m.floor, m.packs, damaged
 	if s.orphans, err = findOrphans(s.conn, m.runs); err != nil {
 		return err
 	}
@@ -408,6 +410,7 @@ func (s *Store) direct(fn func(*tx) error) error {
 // collected can there be so many that runs are made of them here. It says what it has
 // read.
 func (s *Store) replay(ctx context.Context, c conn, floor int64, do doer) (found tally, err error) {
+	there := s.index.packs
 	for last, more := floor, true; more; {
 		more = false
 		err := c.query("SELECT pack, data FROM packs WHERE pack > ? ORDER BY pack LIMIT 1024",
@@ -419,7 +422,8 @@ func (s *Store) replay(ctx context.Context, c conn, floor int64, do doer) (found
 					err = p.sound(last)
 				}
 				if err != nil {
-					s.index.damaged = append(s.index.damaged, err)
+					found.packs++
+					s.index.lose(last, err)
 					return ctx.Err()
 				}
 				found.add(p)
@@ -435,5 +439,10 @@ func (s *Store) replay(ctx context.Context, c conn, floor int64, do doer) (found
 			}
 		}
 	}
-	return found, nil
+	t, err := readTally(c)
+	if n := there + found.packs; err == nil && n != t.packs {
+		// The tree of SQLite may be damaged so that it seems to end early.
+		s.index.damaged = append(s.index.damaged, fmt.Errorf("%w: there are %d packs of %d", cell.ErrCorrupt, n, t.packs))
+	}
+	return found, err
 }

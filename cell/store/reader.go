@@ -24,7 +24,7 @@ func (s *Store) Content(ctx context.Context, p record.Particle) (kind record.Kin
 		}
 	}
 	err = s.reading(ctx, func(c conn) error {
-		at, where, ok, err := s.find(c, p)
+		at, where, ok, err := s.find(c, p, true)
 		if err != nil {
 			return err
 		}

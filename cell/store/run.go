@@ -155,15 +155,16 @@ func decodeRun(number int64, data []byte) (*run, error) {
 }
 
 // manifest says which runs count, and up to which pack they have everything. It is the
-// row of runs with the number 0: the CRC-32C of what follows, the floor, and the numbers
-// of the runs. Without one there are no runs, and all packs are read again.
+// row of runs with the number 0: the CRC-32C of what follows, the floor, how many packs
+// there are up to it, and the numbers of the runs. Without one there are no runs, and all packs are read again.
 type manifest struct {
-	floor int64
-	runs  []int64
+	floor, packs int64
+	runs         []int64
 }
 
 func (m *manifest) encode() []byte {
 	data := binary.LittleEndian.AppendUint64(make([]byte, 4), uint64(m.floor))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.packs))
 	for _, n := range m.runs {
 		data = binary.LittleEndian.AppendUint64(data, uint64(n))
 	}
@@ -172,11 +173,12 @@ func (m *manifest) encode() []byte {
 }
 
 func decodeManifest(data []byte) (m manifest, err error) {
-	if len(data) < 12 || len(data)%8 != 4 || crc32.Checksum(data[4:], castagnoli) != binary.LittleEndian.Uint32(data) {
+	if len(data) < 20 || len(data)%8 != 4 || crc32.Checksum(data[4:], castagnoli) != binary.LittleEndian.Uint32(data) {
 		return m, fmt.Errorf("%w: the list of the runs of the index is not what was written", cell.ErrCorrupt)
 	}
 	m.floor = int64(binary.LittleEndian.Uint64(data[4:]))
-	for at := 12; at < len(data); at += 8 {
+	m.packs = int64(binary.LittleEndian.Uint64(data[12:]))
+	for at := 20; at < len(data); at += 8 {
 		m.runs = append(m.runs, int64(binary.LittleEndian.Uint64(data[at:])))
 	}
 	return m, nil

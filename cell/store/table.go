@@ -32,6 +32,7 @@ type table struct {
 	slots   []uint32 // 1 + the number of an entry, in or after the slot of its key; 0 is free
 	shift   int      // from a mixed key to its slot
 	last    int64    // pack
+	packs   int64    // how many, with those that are damaged
 }
 
 func newTable() *table {
@@ -73,7 +74,7 @@ func (t *table) add(number int64, p *pack) {
 			t.put(len(t.entries) - 1)
 		}
 	}
-	t.last = number
+	t.skip(number)
 }
 
 // find appends the places of a key.
@@ -109,4 +110,10 @@ func (t *table) sorted() []entry {
 		slices.SortFunc(list[ends[i]:ends[i+1]], compareEntries)
 	}
 	return list
+}
+
+// skip counts a pack.
+func (t *table) skip(number int64) {
+	t.last = number
+	t.packs++
 }

@@ -296,7 +296,7 @@ func (v *verifying) there(at cell.Head, number int64) {
 	// Not in the snapshot: what is in memory may lead to what has come since.
 	ok := false
 	err := v.s.borrow(v.ctx, func(c conn) (err error) {
-		_, _, ok, err = v.s.find(c, at.Commit)
+		_, _, ok, err = v.s.find(c, at.Commit, false)
 		return err
 	})
 	switch {

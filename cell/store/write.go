@@ -139,15 +139,11 @@ func (s *Store) prepare(ctx context.Context, items []record.Item, trusted bool, 
 
 // fresh returns the items that are not there, or not whole. Whoever makes them with a
 // Builder leaves out what is known already; others may bring everything again. What
-// can't be read is stored once more, and is found before what is damaged then.
+// can't be read is stored once more, and found again by that.
 func (s *Store) fresh(c conn, items []record.Item) []record.Item {
 	fresh := make([]record.Item, 0, len(items))
 	for _, it := range items {
-		at, where, ok, err := s.find(c, it.Particle)
-		if ok && err == nil {
-			_, err = at.verified(where.ordinal())
-		}
-		if !ok || err != nil {
+		if _, _, ok, err := s.find(c, it.Particle, true); !ok || err != nil {
 			fresh = append(fresh, it)
 		}
 	}
@@ -161,7 +157,7 @@ func (s *Store) absent(c conn, needs []need) ([]need, error) {
 		if s.known.has(n.of) {
 			continue
 		}
-		_, _, ok, err := s.find(c, n.of)
+		_, _, ok, err := s.find(c, n.of, false)
 		switch {
 		case err != nil:
 			return nil, err

@@ -21,6 +21,7 @@ type forgetful struct {
 	keep  bool
 	items atomic.Int64
 	reads atomic.Int64
+	perms atomic.Int64 // that the atoms and pairs among the items have taken
 }
 
 func (f *forgetful) Write(ctx context.Context, w *cell.Write) (cell.Head, error) {
@@ -28,6 +29,14 @@ func (f *forgetful) Write(ctx context.Context, w *cell.Write) (cell.Head, error)
 		return f.Store.Write(ctx, w)
 	}
 	f.items.Add(int64(len(w.Items)))
+	for _, it := range w.Items {
+		switch it.Kind {
+		case record.KindAtom:
+			f.perms.Add(2)
+		case record.KindPair:
+			f.perms.Add(1)
+		}
+	}
 	return w.Next, nil
 }
 
@@ -100,6 +109,7 @@ func BenchmarkInput(b *testing.B) {
 			wg.Wait()
 			b.StopTimer()
 			b.ReportMetric(float64(store.items.Load())/float64(b.N), "items/op")
+			b.ReportMetric(float64(store.perms.Load())/float64(b.N), "permutations/op")
 		})
 	}
 }

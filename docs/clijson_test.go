@@ -223,7 +223,7 @@ func TestJSONContractNamesEveryErrorCode(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(exit[A-Z]\w+)\s+= (\d+)`).FindAllStringSubmatch(string(source), -1) {
 		exits[m[1]] = m[2]
 	}
-	codes := regexp.MustCompile(`, (exit[A-Z]\w+), "(\w+)"\}`).FindAllStringSubmatch(string(source), -1)
+	codes := regexp.MustCompile(`, (exit[A-Z]\w+), "([\w-]+)"\}`).FindAllStringSubmatch(string(source), -1)
 	if len(codes) < 20 {
 		t.Fatalf("found %d error codes in exit.go; the test no longer understands the file", len(codes))
 	}
@@ -364,6 +364,7 @@ func TestJSONContract(t *testing.T) {
 	jobs(t, run)
 	programs(repo.Dir, run)
 	nouns(run)
+	o.cells(t, repo.Dir, run)
 	workers(t, o, repo.Dir, run)
 	run("writ.job.v1", 0, "queue", "enqueue", "patchset.ci.aggregate", "--patchset", "T-0001/C-01/P-01", "--after", "1h")
 	run("writ.job.v1", 0, "queue", "enqueue", "content.gc")
@@ -646,6 +647,110 @@ func nouns(run func(schema string, exit int, args ...string) map[string]any) {
 	run("writ.nox-run.v1", 0, "nox", "run", "--formula", "[5 [[0 2] [0 3]]]", "--object", "[20 22]")
 	run("writ.error.v1", 1, "nox", "run", "--formula", "[8 [0 1]]", "--object", "0")
 	run("writ.error.v1", 1, "nox", "run", "--formula", "[0 1]", "--object", "0", "--steps", "0")
+}
+
+// cells takes a cell through its life, with every document of writ cell.
+func (o *observer) cells(t *testing.T, dir string, run func(schema string, exit int, args ...string) map[string]any) {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "cells")
+	cell := func(schema string, exit int, args ...string) map[string]any {
+		t.Helper()
+		return run(schema, exit, append([]string{"--data", data, "cell"}, args...)...)
+	}
+	// many looks at documents that have no schema, one a line or in an array.
+	many := func(table string, exit, least int, args ...string) {
+		t.Helper()
+		var out, errw bytes.Buffer
+		code := cli.Main(append([]string{"--repo", dir, "--data", data, "--json", "cell"}, args...), strings.NewReader(""), &out, &errw)
+		if code != exit {
+			t.Fatalf("writ cell %s: exit %d, expected %d\n%s%s", strings.Join(args, " "), code, exit, out.String(), errw.String())
+		}
+		d := json.NewDecoder(&out)
+		d.UseNumber()
+		var docs []any
+		for d.More() {
+			var v any
+			if err := d.Decode(&v); err != nil {
+				t.Fatalf("writ cell %s: %v", strings.Join(args, " "), err)
+			}
+			if list, ok := v.([]any); ok {
+				docs = append(docs, list...)
+			} else {
+				docs = append(docs, v)
+			}
+		}
+		if len(docs) < least {
+			t.Errorf("writ cell %s: %d documents, expected %d", strings.Join(args, " "), len(docs), least)
+		}
+		for _, doc := range docs {
+			o.look(t, table, table, doc)
+		}
+	}
+	ask := filepath.Join(dir, ".git", "ask-cell.rune")
+	counter := filepath.Join(dir, ".git", "counter.rune")
+	for name, text := range map[string]string{ask: "host(event) + ~mem\n", counter: "~mem + event\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := func(doc map[string]any, member string) string { return fmt.Sprint(doc[member]) }
+
+	cell("writ.error.v1", 3, "list")
+	doc := cell("writ.cell-created.v1", 0, "create", "--source", ask, "--state", "1", "--allow", "host")
+	name := text(doc, "cell")
+	cell("writ.cell-head.v1", 0, "send", name, "[\"price\", 7]", "--context", name)
+	cell("writ.error.v1", 1, "send", name, "1")
+	cell("writ.cell.v1", 0, "show", name)
+	cell("writ.cell-progress.v1", 0, "tick", name)
+	cell("writ.cell.v1", 0, "show", name)
+	many("cell-notice", 0, 1, "run", name)
+	doc = cell("writ.cell-progress.v1", 0, "tick", name)
+	doc = cell("writ.cell-attempt.v1", 0, "begin", name, text(doc, "operation"))
+	operation, attempt := text(doc, "operation"), text(doc, "attempt")
+	cell("writ.error.v1", 1, "begin", name, operation)
+	cell("writ.error.v1", 1, "cancel", name)
+	cell("writ.cell-progress.v1", 0, "tick", name)
+	cell("writ.cell.v1", 0, "show", name)
+	cell("writ.cell-list.v1", 0, "list", "--limit", "1")
+	many("cell-notice", 1, 1, "run")
+	cell("writ.cell-head.v1", 0, "settle", name, operation, attempt, "--value", "2")
+	cell("writ.error.v1", 4, "settle", name, operation, attempt, "--value", "3")
+	cell("writ.cell-progress.v1", 0, "tick", name)
+	cell("writ.cell-progress.v1", 0, "tick", name)
+	cell("writ.cell-head.v1", 0, "send", name, "7")
+	many("cell-notice", 0, 4, "run") // a definite failure
+	cell("writ.cell.v1", 0, "show", name)
+	cell("writ.cell-head.v1", 0, "send", name, "[\"random\", 1]")
+	many("cell-notice", 0, 4, "run") // a reply that is no number
+	many("cell-commit", 0, 15, "log", name)
+	doc = cell("writ.cell-diff.v1", 0, "diff", name, "1", "8")
+	for _, particle := range []string{name, text(doc["to"].(map[string]any), "commit"), operation} {
+		doc = cell("writ.particle.v1", 0, "get", particle)
+	}
+	many("cell-schema", 0, 25, "schema")
+
+	other := text(cell("writ.cell-created.v1", 0, "create", "--source", ask, "--state", "0"), "cell")
+	cell("writ.cell-head.v1", 0, "send", other, "[\"clock\", 0]")
+	many("cell-notice", 1, 2, "run", other) // denied
+	cell("writ.cell-head.v1", 0, "cancel", other)
+	cell("writ.cell-head.v1", 0, "pause", other)
+	many("cell-notice", 1, 1, "run", other)
+	many("cell-notice", 0, 0, "run")
+	cell("writ.cell-head.v1", 0, "resume", other)
+	cell("writ.cell-head.v1", 0, "retire", other)
+	cell("writ.error.v1", 1, "resume", other)
+	cell("writ.cell-created.v1", 0, "fork", name, "--source", counter)
+
+	cell("writ.cell-verify.v1", 0, "verify")
+	cell("writ.cell-replay.v1", 0, "replay")
+	file := filepath.Join(t.TempDir(), "exported")
+	cell("writ.cell-export.v1", 0, "export", name, file)
+	cell("writ.error.v1", 4, "export", name, file)
+	cell("writ.error.v1", 4, "import", file)
+	cell("writ.error.v1", 2, "import", counter)
+	data = filepath.Join(t.TempDir(), "elsewhere")
+	cell("writ.cell-head.v1", 0, "import", file)
+	cell("writ.cell-collect.v1", 0, "collect")
 }
 
 // workers has a worker say every kind of thing that it can be made to say here.

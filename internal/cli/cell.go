@@ -54,7 +54,6 @@ func (d *definitionFlags) add(c *cobra.Command) {
 	f.Uint64Var(&d.limit, "step-limit", machine.MaxSteps, "steps that an input may use, 1 to 1000000")
 	f.StringSliceVar(&d.acts, "allow", nil, "acts that it may attempt: "+strings.Join(actNames(), ", ")+", or their tags in decimal")
 	f.StringVar(&d.nonce, "nonce", "", "32 bytes in hexadecimal: the same nonce makes the same cell (default: random)")
-	_ = c.MarkFlagRequired("source")
 	completes(c, "allow", actNames())
 }
 
@@ -94,6 +93,12 @@ func (d *definitionFlags) tags() ([]uint64, error) {
 
 // birth reads the files and flags of a definition.
 func (d *definitionFlags) birth(ctx context.Context, a *app) (b cell.Birth, err error) {
+	if d.source == "" {
+		return b, &usageError{errors.New("--source is required: the file with the program")}
+	}
+	if d.limit < 1 || d.limit > machine.MaxSteps {
+		return b, &usageError{fmt.Errorf("--step-limit: expected 1 to %d, not %d", machine.MaxSteps, d.limit)}
+	}
 	if b.Source, err = a.readInput(ctx, d.source, rune.MaxSource+1); err != nil {
 		return b, err
 	}
@@ -132,6 +137,9 @@ func (a *app) cellCreate() *cobra.Command {
 		Example: "  writ cell create --source counter.rune --state 0\n  writ cell create --source gate.rune --state '[3, 0]' --allow host --step-limit 20000",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("state") {
+				return &usageError{errors.New("--state is required: the first state, such as --state 0")}
+			}
 			b, err := d.birth(c.Context(), a)
 			if err != nil {
 				return err
@@ -150,7 +158,6 @@ func (a *app) cellCreate() *cobra.Command {
 	}
 	d.add(c)
 	c.Flags().StringVar(&state, "state", "", "the first state, as an expression (required)")
-	_ = c.MarkFlagRequired("state")
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -222,7 +223,11 @@ func newFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	return os.Link(f.Name(), path) // fails if the file exists
+	err = os.Link(f.Name(), path)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists; choose another name: %w", path, fs.ErrExist)
+	}
+	return err
 }
 
 func (a *app) cellImport() *cobra.Command {

@@ -730,6 +730,7 @@ func (a *app) cellDiff() *cobra.Command {
 				at[i] = n
 			}
 			doc := diffDoc{Schema: "writ.cell-diff.v1", Changes: []changedDoc{}}
+			var states [2]string // as people read them
 			err := a.onCell(c.Context(), args[0], func(cells *cells, of cell.Particle) error {
 				var entries [2]cell.LogEntry
 				var fields [2][]record.Field
@@ -749,6 +750,7 @@ func (a *app) cellDiff() *cobra.Command {
 					}
 					fields[i] = record.Fields(&snapshot)
 				}
+				states = [2]string{a.shown(entries[0].State), a.shown(entries[1].State)}
 				doc.From, doc.To = headDoc{at[0], entries[0].Commit.String()}, headDoc{at[1], entries[1].Commit.String()}
 				if from, to := entries[0].State.String(), entries[1].State.String(); from != to {
 					doc.Changes = append(doc.Changes, changedDoc{"state", from, to})
@@ -768,6 +770,9 @@ func (a *app) cellDiff() *cobra.Command {
 					fmt.Fprintln(a.out, "nothing differs")
 				}
 				for _, d := range doc.Changes {
+					if d.Field == "state" {
+						d.From, d.To = states[0], states[1]
+					}
 					fmt.Fprintf(a.out, "%s\n  %s %s\n  %s %s\n", a.style.bold(d.Field), a.style.red("-"), cut(d.From, maxShown), a.style.green("+"), cut(d.To, maxShown))
 				}
 			})

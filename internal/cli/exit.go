@@ -10,6 +10,7 @@ import (
 	"github.com/writ-authority/writ/authority/convert"
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/cell"
 	"github.com/writ-authority/writ/cell/store"
 	"github.com/writ-authority/writ/gate"
 	"github.com/writ-authority/writ/gate/suite"
@@ -132,6 +133,7 @@ var codes = []struct {
 	{store.ErrNewerSchema, exitCorrupt, "newer_format"},
 	{authority.ErrNoAuthority, exitNotFound, "no_authority"},
 	{errNoJobs, exitNotFound, "no_jobs"},
+	{errNoCells, exitNotFound, "no_cells"},
 	{authority.ErrNoBackup, exitNotFound, "no_backup"},
 	{bindb.ErrNotFound, exitNotFound, "not_found"},
 	{authority.ErrGeneration, exitConflict, "generation"},
@@ -150,11 +152,28 @@ var codes = []struct {
 	{record.ErrMalformed, exitCorrupt, "corrupt"}, // what a caller has malformed is invalid
 	{bindb.ErrBusy, exitUnavailable, "busy"},
 	{bindb.ErrReadOnly, exitUnavailable, "read_only"},
+	{cell.ErrCommitUnknown, exitUnavailable, "commit-unknown"},
 	{syscall.ENOSPC, exitUnavailable, "disk_full"},
 	{syscall.EDQUOT, exitUnavailable, "disk_full"},
 	{syscall.EROFS, exitUnavailable, "read_only"},
 	{fs.ErrPermission, exitUnavailable, "permission"},
 	{fs.ErrNotExist, exitNotFound, "no_such_file"},
+	{syscall.ENOTDIR, exitUsage, "unsuitable_directory"},
+	{cell.ErrExport, exitUsage, "not_an_export"},
+	{cell.ErrCorrupt, exitCorrupt, "corrupt"},
+	{cell.ErrMissing, exitNotFound, "missing"},
+	{cell.ErrConflict, exitConflict, "conflict"},
+	{cell.ErrBusy, exitRefused, "busy"},
+	{cell.ErrLifecycle, exitRefused, "lifecycle"},
+	{cell.ErrDenied, exitRefused, "denied"},
+	{cell.ErrUnknownOutcome, exitRefused, "unknown-outcome"},
+	{cell.ErrBudget, exitRefused, "budget"},
+	{cell.ErrUnsupported, exitRefused, "unsupported"},
+	{cell.ErrRuntime, exitRefused, "runtime"},
+	{cell.ErrSchema, exitCorrupt, "schema"},
+	{cell.ErrLimit, exitUsage, "limit"},
+	{cell.ErrInvalid, exitCorrupt, "invalid"},
+	{cell.ErrStore, exitUnavailable, "store-failed"},
 }
 
 // codeOf returns the exit code of an error and its name.
@@ -188,6 +207,12 @@ func adviceOf(err error) string {
 	}{
 		{nox.ErrHalt, "if it ends at all, let it take more with --steps"},
 		{errNoJobs, "submit one with `writ job submit`, or say where the jobs are with --data or --server"},
+		{errNoCells, "make a cell with `writ cell create`, or say where the cells are with --data"},
+		{cell.ErrCommitUnknown, "check the disk, then do the same again with the same nonce: the answer tells"},
+		{cell.ErrBusy, "`writ cell run` works it off, `writ cell show` tells what it waits for"},
+		{cell.ErrDenied, "`writ cell cancel` ends the input; a cell that may act is made with --allow"},
+		{cell.ErrUnknownOutcome, "find out what has happened, then record it with `writ cell settle`; `writ cell show` tells what"},
+		{cell.ErrExport, "`writ cell export` writes what can be imported"},
 		{sqlite.ErrLocked, "another command or a server has it open and does not let it go; try again, or stop that process"},
 		{sqlite.ErrCorrupt, "check the disk, then restore a backup of the data directory"},
 		{sqlite.ErrForeign, "choose another data directory with --data"},
@@ -198,6 +223,7 @@ func adviceOf(err error) string {
 		{store.ErrNoLog, "use the original, or copy it again while no process has it open"},
 		{store.ErrForeign, "choose another data directory with --data"},
 		{store.ErrNewerSchema, "use the newer version of writ"},
+		{syscall.ENOTDIR, "choose a real directory on a local disk with --data"},
 		{store.ErrUnsuitable, "choose a real directory on a local disk with --data"},
 		{syscall.EADDRINUSE, "choose another address with --listen; port 0 takes a free one"},
 		{sqlite.ErrUnsuitable, "choose a real directory on a local disk with --data"},

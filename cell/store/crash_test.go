@@ -133,9 +133,7 @@ func TestKill(t *testing.T) {
 				}
 			}
 		}
-		if err := command.Wait(); err == nil {
-			t.Fatal("the process has ended by itself")
-		}
+		bury(t, command)
 		st := openAt(t, path)
 		for n, s := range sagas {
 			if _, err := s.check(t.Context(), st, acknowledged[n]); err != nil {
@@ -146,6 +144,17 @@ func TestKill(t *testing.T) {
 			mustBeClean(t, st)
 		}
 		mustClose(t, st)
+	}
+}
+
+// bury kills a process if it still lives, and waits for its end.
+func bury(t *testing.T, command *exec.Cmd) {
+	t.Helper()
+	if err := command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Error(err)
+	}
+	if err := command.Wait(); err == nil {
+		t.Error("the process has ended by itself")
 	}
 }
 

@@ -47,14 +47,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 		t.Errorf("the process says %q, %v", lines.Text(), lines.Err())
 	}
 	_, refusal := store.Open(t.Context(), store.Options{Path: path})
-	if err := command.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for lines.Scan() { // until it has ended
-	}
-	if err := command.Wait(); err == nil {
-		t.Error("the process has ended by itself")
-	}
+	bury(t, command)
 	if !errors.Is(refusal, store.ErrLocked) || !strings.Contains(refusal.Error(), path) {
 		t.Errorf("opened beside another process: %v", refusal)
 	}

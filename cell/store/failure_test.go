@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
+
+	"zombiezen.com/go/sqlite"
 
 	"github.com/writ-authority/writ/cell"
 	"github.com/writ-authority/writ/cell/record"
@@ -137,5 +141,65 @@ func TestFailedSyncOfMany(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A write that the file does not take, because a row is in the way that should not be
+// there, is no matter of those that share its transaction.
+func TestOneFailsAlone(t *testing.T) {
+	t.Parallel()
+	s := small(t, filepath.Join(t.TempDir(), "cells.db"))
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := s.Write(t.Context(), step(name, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.update(t.Context(), func(x *tx) error {
+		r, _, err := readRow(x.conn, step("b", 0).Cell)
+		if err != nil {
+			return err
+		}
+		return x.do(`INSERT INTO history (cell, head, "commit", mark) VALUES (?, 1, x'00', 0)`, func(q *sqlite.Stmt) { q.BindInt64(1, r.number) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		done <- s.update(context.Background(), func(*tx) error { close(begun); <-release; return nil })
+	}()
+	<-begun
+	writes := []*cell.Write{step("a", 1), step("b", 1), step("c", 1), step("a", 1)}
+	writes[3].Request = step("a", 2).Request // the same commit by another request
+	answers := make([]error, len(writes))
+	var wg sync.WaitGroup
+	for i, w := range writes {
+		wg.Go(func() { _, answers[i] = s.Write(context.Background(), w) })
+		for n := 0; n <= i; { // until it waits
+			runtime.Gosched()
+			s.mu.Lock()
+			n = len(s.waiting)
+			s.mu.Unlock()
+		}
+	}
+	close(release)
+	wg.Wait()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if answers[0] != nil || answers[2] != nil {
+		t.Errorf("those that share the transaction: %v, %v", answers[0], answers[2])
+	}
+	if !errors.Is(answers[1], cell.ErrStore) || errors.Is(answers[1], cell.ErrCommitUnknown) {
+		t.Errorf("the one that can't be written: %v", answers[1])
+	}
+	if !errors.Is(answers[3], cell.ErrConflict) {
+		t.Errorf("the one that is late: %v", answers[3])
+	}
+	if head, err := s.Head(t.Context(), step("b", 0).Cell); err != nil || head != step("b", 0).Next {
+		t.Errorf("the head of the cell that can't be written: %v, %v", head, err)
+	}
+	if err := s.Health(); err != nil {
+		t.Error(err)
 	}
 }

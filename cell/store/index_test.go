@@ -651,3 +651,43 @@ func TestBatches(t *testing.T) {
 		}
 	}
 }
+
+// Whichever bit of a pack is flipped: an item is what was written, or can't be read, and
+// where a name or the table has changed the checksum tells.
+func TestFlippedPacks(t *testing.T) {
+	t.Parallel()
+	items := blobs("x", 12)
+	good := appendPacks(nil, items)[0].data
+	for at := range good {
+		for bit := range 8 {
+			data := slices.Clone(good)
+			data[at] ^= 1 << bit
+			p, err := readPack(1, data)
+			if err != nil {
+				if !errors.Is(err, cell.ErrCorrupt) {
+					t.Fatalf("byte %d, bit %d: %v", at, bit, err)
+				}
+				continue
+			}
+			table := packHead + len(items)*packEntry
+			if changed := p.sound(1) != nil; changed != (at < table) {
+				t.Fatalf("byte %d, bit %d: the table of %d bytes has changed: %v", at, bit, table, changed)
+			}
+			failed := 0
+			for i := range min(p.items(), len(items)) {
+				it, err := p.verified(i)
+				switch {
+				case err != nil && !errors.Is(err, cell.ErrCorrupt):
+					t.Fatalf("byte %d, bit %d, item %d: %v", at, bit, i, err)
+				case err != nil:
+					failed++
+				case it.Particle != items[i].Particle || it.Kind != items[i].Kind || string(it.Bytes) != string(items[i].Bytes):
+					t.Fatalf("byte %d, bit %d: item %d is %v", at, bit, i, it)
+				}
+			}
+			if at >= packHead && failed == 0 {
+				t.Fatalf("byte %d, bit %d: every item was read", at, bit)
+			}
+		}
+	}
+}

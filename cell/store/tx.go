@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -255,13 +256,17 @@ func (t *tx) head(r *row, exists bool, next cell.Head) error {
 	r.mark = r.marked()
 	t.tally.cellMarks += r.mark
 	t.cells = append(t.cells, r.cell)
-	return t.do(text, func(q *sqlite.Stmt) {
+	err := t.do(text, func(q *sqlite.Stmt) {
 		q.BindInt64(1, r.number)
 		q.BindBytes(2, r.cell[:])
 		q.BindInt64(3, int64(next.Index))
 		q.BindBytes(4, next.Commit[:])
 		q.BindInt64(5, r.mark)
 	})
+	if err == nil && t.conn.Changes() != 1 {
+		t.err = fmt.Errorf("%w: row %d of cells, of cell %v, can't be found", cell.ErrCorrupt, r.number, r.cell)
+	}
+	return cmp.Or(err, t.err)
 }
 
 // commit puts a commit into the history of a cell, and what request has led to it.

@@ -164,10 +164,22 @@ func (s *Store) write() {
 		if batch == nil {
 			return
 		}
-		if c, err := s.transact(batch); err == nil {
+		c, err := s.transact(batch)
+		switch {
+		case err == nil:
 			s.commits <- c
-		} else {
+		case len(batch) == 1 || s.Health() != nil:
 			answer(batch, err)
+		default:
+			// Whatever it was may concern one of them, and what was said of the others
+			// was said of a transaction that is none.
+			for i := range batch {
+				if c, err := s.transact(batch[i : i+1]); err == nil {
+					s.commits <- c
+				} else {
+					answer(batch[i:i+1], err)
+				}
+			}
 		}
 		s.finishCheckpoint()
 	}
@@ -188,7 +200,6 @@ func (s *Store) transact(batch []*update) (commit, error) {
 			continue
 		}
 		if u.err = u.fn(t); t.err != nil {
-			u.err = nil // it is that of all
 			return commit{}, s.rollback(t.err)
 		}
 	}
@@ -248,7 +259,7 @@ func (s *Store) rollback(cause error) error {
 // answer ends updates. A nil err leaves each with its own.
 func answer(batch []*update, err error) {
 	for _, u := range batch {
-		if err != nil && u.err == nil {
+		if err != nil {
 			u.err = err
 		}
 		close(u.done)

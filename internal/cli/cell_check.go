@@ -269,7 +269,7 @@ func (a *app) cellCollect() *cobra.Command {
 	return &cobra.Command{
 		Use:   "collect",
 		Short: "Remove stored content that no cell refers to",
-		Long:  "Collect walks from every cell and removes what it has not met, such as what a refused import has left.",
+		Long:  "Collect walks from every cell and removes what it has not met, such as what a\nrefused import has left, and what is stored more than once.",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			doc := cellCollectDoc{Schema: "writ.cell-collect.v1"}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/writ-authority/writ/cell"
@@ -47,7 +48,9 @@ func (a *app) onCells(ctx context.Context, create bool, fn func(*cells) error) (
 	}
 	path := filepath.Join(data, cellFile)
 	if create {
-		if err := vfs.MkdirAll(vfs.OS, data, 0o700); err != nil {
+		if err := vfs.MkdirAll(vfs.OS, data, 0o700); errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%w: %w", err, syscall.ENOTDIR)
+		} else if err != nil {
 			return err
 		}
 	} else if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {

@@ -64,7 +64,7 @@ func TestCellsExample(t *testing.T) {
 		}
 		for _, c := range strings.Split("\n"+strings.TrimRight(block[2], "\n"), "\n$ ")[1:] {
 			command, shown, more := strings.Cut(c, "\n")
-			got := tr.run(known.here(command), tr.dir)
+			got := tr.lines(known.here(command), tr.dir)
 			ran++
 			want := []string{""}
 			if more {
@@ -73,7 +73,7 @@ func TestCellsExample(t *testing.T) {
 			normal := func(lines []string) []string {
 				out := make([]string, len(lines))
 				for i, l := range lines {
-					out[i] = tr.normal(particle.ReplaceAllString(l, "PARTICLE"))
+					out[i] = tr.normal(l)
 				}
 				if strings.HasPrefix(command, "writ cell list") || strings.HasPrefix(command, "writ cell replay") {
 					slices.Sort(out) // the order is that of the particles

@@ -27,6 +27,7 @@ var volatile = []struct {
 	with    string
 }{
 	{regexp.MustCompile(`SNP-[0-9A-F]{12}`), "SNP"},
+	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "PARTICLE"},
 	{regexp.MustCompile(`\b[0-9a-f]{12}\b`), "COMMIT"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
 	{regexp.MustCompile(` in [0-9.]+m?s$`), " in TIME"},
@@ -44,7 +45,18 @@ func (tr *tour) normal(line string) string {
 	return line
 }
 
+// run returns the lines that a script prints, without what differs from run to run.
 func (tr *tour) run(script, dir string) []string {
+	tr.t.Helper()
+	lines := tr.lines(script, dir)
+	for i := range lines {
+		lines[i] = tr.normal(lines[i])
+	}
+	return lines
+}
+
+// lines returns the lines that a script prints.
+func (tr *tour) lines(script, dir string) []string {
 	tr.t.Helper()
 	c := exec.Command("sh", "-c", strings.ReplaceAll(script, tr.shown, tr.dir))
 	c.Dir, c.Env = dir, tr.env
@@ -52,11 +64,7 @@ func (tr *tour) run(script, dir string) []string {
 	if err != nil && c.ProcessState.ExitCode() != 1 {
 		tr.t.Fatalf("%s: %v\n%s", script, err, out)
 	}
-	lines := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
-	for i := range lines {
-		lines[i] = tr.normal(lines[i])
-	}
-	return lines
+	return strings.Split(strings.TrimRight(string(out), "\n"), "\n")
 }
 
 // matches reports whether lines are what a document shows, where a line of three

@@ -134,7 +134,7 @@ func (a *app) cellRun() *cobra.Command {
 		Long: "Run runs the inputs of cells, all of them if none is named, and performs their host requests: clock and\n" +
 			"random always, exec and http-get for what is allowed here. It ends when every cell is idle or waits for\n" +
 			"something that it does not perform, and exits with 1 if a person has to look at one: an outcome is unknown,\n" +
-			"an act was denied, or a cell can't go on. Ctrl-C lets acts that have begun end, for 10 seconds; a second\n" +
+			"an act was denied, or a cell can't go on (with 7 if what is stored of it is damaged). Ctrl-C lets acts that have begun end, for 10 seconds; a second\n" +
 			"one does not. Whatever happens, the next run goes on from what is recorded. With --json it prints one\n" +
 			"object a line. docs/executors.md describes the requests.",
 		Example: "  writ cell run\n  writ cell run 500c0e97 --exec publish=/usr/local/bin/publish --http-host api.example.org",
@@ -143,7 +143,7 @@ func (a *app) cellRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			left := 0
+			left, damaged := 0, 0
 			err = a.withCells(c.Context(), func(cells *cells) error {
 				list, err := cells.named(c.Context(), args)
 				if err != nil {
@@ -160,6 +160,9 @@ func (a *app) cellRun() *cobra.Command {
 								return // nobody has asked for this cell in particular
 							}
 							left++
+							if errors.Is(n.Err, cell.ErrCorrupt) {
+								damaged++
+							}
 						case cell.Uncertain, cell.Denied:
 							left++
 						}
@@ -174,10 +177,15 @@ func (a *app) cellRun() *cobra.Command {
 				})
 				return errors.Join(s.Run(c.Context(), list), printed)
 			})
-			if err == nil && left > 0 {
+			switch {
+			case err != nil:
+				return err
+			case damaged > 0:
+				return errUnsound
+			case left > 0:
 				return errBlocked
 			}
-			return err
+			return nil
 		},
 	}
 	fl := c.Flags()

@@ -63,5 +63,5 @@ func mapped(state nox.Noun, source []byte) (nox.Noun, error) {
 	case machine.Yielded:
 		return nox.Noun{}, fmt.Errorf("%w: the map has not ended after %d steps", ErrBudget, machine.MaxSteps)
 	}
-	return nox.Noun{}, fmt.Errorf("%w: the map asks its host for %s, which only programs may", ErrRuntime, rune.ActName(result.Tag))
+	return nox.Noun{}, fmt.Errorf("%w: the map asks for an act (%s), and a map has to compute its value alone", ErrRuntime, rune.ActName(result.Tag))
 }

@@ -725,7 +725,7 @@ func (o *observer) cells(t *testing.T, dir string, run func(schema string, exit 
 	many("cell-commit", 0, 15, "log", name)
 	doc = cell("writ.cell-diff.v1", 0, "diff", name, "1", "8")
 	for _, particle := range []string{name, text(doc["to"].(map[string]any), "commit"), operation} {
-		doc = cell("writ.particle.v1", 0, "get", particle)
+		cell("writ.particle.v1", 0, "get", particle)
 	}
 	many("cell-schema", 0, 25, "schema")
 

@@ -121,9 +121,10 @@ func (s *Store) prepare(ctx context.Context, items []record.Item, trusted bool, 
 		}
 	}
 	fresh := items
-	if len(c.open) > 0 || !trusted {
+	look := !trusted || len(items) > steadyItems
+	if len(c.open) > 0 || look {
 		err := s.reading(ctx, func(r conn) error {
-			if !trusted {
+			if look {
 				fresh = s.fresh(r, items)
 			}
 			c.open, c.err = s.absent(r, c.open)
@@ -137,15 +138,28 @@ func (s *Store) prepare(ctx context.Context, items []record.Item, trusted bool, 
 	return c, nil
 }
 
+// steadyItems is how many items a commit has at most that is made by a Builder which
+// knows the constants of the store. One with more is the first of its process, and
+// brings them again.
+const steadyItems = 256
+
 // fresh returns the items that are not there, or not whole. Whoever makes them with a
 // Builder leaves out what is known already; others may bring everything again. What
 // can't be read is stored once more, and found again by that.
 func (s *Store) fresh(c conn, items []record.Item) []record.Item {
 	fresh := make([]record.Item, 0, len(items))
 	for _, it := range items {
-		if _, _, ok, err := s.find(c, it.Particle, true); !ok || err != nil {
-			fresh = append(fresh, it)
+		if at, ordinal, ok := s.cache.near.find(&it.Particle); ok {
+			if _, err := at.verified(ordinal); err == nil {
+				continue
+			}
 		}
+		at, where, ok, err := s.find(c, it.Particle, true)
+		if !ok || err != nil {
+			fresh = append(fresh, it)
+			continue
+		}
+		s.cache.near.add(where.pack(), at)
 	}
 	return fresh
 }

@@ -46,7 +46,7 @@ const (
 
 	frameCell   = 'C' // the particle of the cell
 	frameCommit = 'H' // commit, request and event, from the birth on
-	frameItem   = 'I' // particle, kind and bytes
+	frameItem   = 'I' // particle, kind and bytes; members before their pairs
 	frameEnd    = 'E' // how many commits and items there were, each 8 bytes, lowest first
 
 	maxFrame  = record.MaxBlob + hemera.Size + 1

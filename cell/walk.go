@@ -160,12 +160,24 @@ func (w *walk) request(event *record.Event[Particle]) (Particle, error) {
 	return b.Particle(n), nil
 }
 
-// from visits all content that p refers to and that was not seen yet.
+// from visits all content that p refers to and that was not seen yet. A pair comes after
+// its members, as a store takes none without them.
 func (w *walk) from(p Particle) error {
-	stack := []Particle{p}
+	type step struct {
+		to   Particle
+		pair []byte // of content whose members were visited; nil for what was not read yet
+	}
+	stack := []step{{to: p}}
 	for len(stack) > 0 {
-		p := stack[len(stack)-1]
+		at := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
+		if at.pair != nil {
+			if err := w.visit(record.Item{Particle: at.to, Kind: record.KindPair, Bytes: at.pair}); err != nil {
+				return err
+			}
+			continue
+		}
+		p := at.to
 		if _, ok := w.seen[p]; ok {
 			continue
 		}
@@ -181,21 +193,26 @@ func (w *walk) from(p Particle) error {
 		}
 		w.seen[p] = struct{}{}
 		it := record.Item{Particle: p, Kind: kind, Bytes: b}
-		if w.visit != nil {
-			if err := w.visit(it); err != nil {
-				return err
-			}
-		}
 		if kind != record.KindPair {
+			if w.visit != nil {
+				if err := w.visit(it); err != nil {
+					return err
+				}
+			}
 			continue
 		}
+		if w.visit != nil {
+			stack = append(stack, step{p, b})
+		}
 		left, right := it.Pair()
-		stack = append(stack, left, right)
+		stack = append(stack, step{to: left}, step{to: right})
 		more, err := w.links(p, left)
 		if err != nil {
 			return err
 		}
-		stack = append(stack, more...)
+		for _, p := range more {
+			stack = append(stack, step{to: p})
+		}
 	}
 	return nil
 }

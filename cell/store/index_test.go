@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -689,5 +690,41 @@ func TestFlippedPacks(t *testing.T) {
 				t.Fatalf("byte %d, bit %d: every item was read", at, bit)
 			}
 		}
+	}
+}
+
+// An index that is made anew when the store is opened is durable then: whoever reads
+// does not wait for a write.
+func TestReadsDoNotWaitForTheNewIndex(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "cells.db")
+	s := small(t, path)
+	commits(t, s, "a", 400, 3)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := sqlite.OpenConn(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join((conn{c}).exec("DELETE FROM runs", nil), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = small(t, path)
+	if s.begun.Load() == 0 {
+		t.Fatal("nothing was written to make the index")
+	}
+	done := make(chan error, 1)
+	go func() { // it ends with the store at last
+		_, err := s.Cells(t.Context(), record.Particle{}, 10)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the cells can't be listed before something is written")
 	}
 }

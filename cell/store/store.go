@@ -138,6 +138,12 @@ func (s *Store) start(ctx context.Context) error {
 	if err == nil && !copied {
 		err = s.load()
 	}
+	// What was written here, of an index that was made anew, nobody else syncs.
+	if n := s.begun.Load(); err == nil && n > 0 {
+		if err = s.syncLog(); err == nil {
+			s.durable.Reach(n)
+		}
+	}
 	if err != nil {
 		return err
 	}

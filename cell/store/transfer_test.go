@@ -98,3 +98,40 @@ func TestMoveACell(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// TestMoveALongHistory exports more content than an import stores at once.
+func TestMoveALongHistory(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	open := func() *cell.Engine {
+		s := openAt(t, filepath.Join(t.TempDir(), "cells.db"))
+		t.Cleanup(func() { mustClose(t, s) })
+		return cell.New(s, cell.Options{})
+	}
+	here, there := open(), open()
+	c, _, err := here.Create(ctx, cell.Birth{Source: []byte("~mem + event"), StepLimit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 200 {
+		if _, err := here.Submit(ctx, c, cell.Input{Nonce: [32]byte{byte(n), 1}, Noun: nox.Atom(uint64(n))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := here.Tick(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var file bytes.Buffer
+	if _, _, err := here.Export(ctx, c, &file); err != nil {
+		t.Fatal(err)
+	}
+	if file.Len() < 5<<20 {
+		t.Fatalf("an export of %d bytes says nothing", file.Len())
+	}
+	if _, _, err := there.Import(ctx, &file); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := there.Replay(ctx, c, nil); r.Finding != nil || err != nil || r.Commits != 602 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -19,7 +19,7 @@ import (
 const schemas = "#/components/schemas/"
 
 // null is the schema of null alone.
-var null = &huma.Schema{Type: "null", Enum: []any{nil}}
+func null() *huma.Schema { return &huma.Schema{Type: "null", Enum: []any{nil}} }
 
 // Document gives the OpenAPI 3.1 document of everything below /v1, as JSON. It may
 // not be changed.
@@ -225,7 +225,7 @@ func nullable(t reflect.Type, s *huma.Schema, input bool) {
 		case p.Type == huma.TypeArray:
 			p.Nullable = input
 		case p.Ref != "" && f.Type.Kind() == reflect.Pointer && optional == input:
-			s.Properties[name] = &huma.Schema{AnyOf: []*huma.Schema{{Ref: p.Ref}, null}, Description: p.Description}
+			s.Properties[name] = &huma.Schema{AnyOf: []*huma.Schema{{Ref: p.Ref}, null()}, Description: p.Description}
 		case p.Ref == "" && verb && optional:
 			p.Nullable = true
 		}

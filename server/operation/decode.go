@@ -292,6 +292,10 @@ func (o *Operation) DecodeQuery(query string, in any) error {
 		if pair == "" {
 			continue
 		}
+		if strings.Contains(pair, ";") {
+			// Some read it as a separator, some as a part of the value.
+			return refuse("", "the query has a semicolon that is not percent-encoded (%3B)")
+		}
 		key, value, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(key)
 		if err != nil {

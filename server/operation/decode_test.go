@@ -148,7 +148,7 @@ func spell(t *testing.T, v any) string {
 
 // FuzzDecodeQuery: likewise for queries.
 func FuzzDecodeQuery(f *testing.F) {
-	for _, seed := range []string{"", "limit=1", "state=ready&state=failed&&claimable=true", "wait_s=1e2&until=terminal", "limit=%2b1", "worker=%ff", "a;b", "=", "limit"} {
+	for _, seed := range []string{"", "limit=1", "state=ready&state=failed&&claimable=true", "wait_s=1e2&until=terminal", "limit=%2b1", "worker=%ff", "a;b", "lane_id=a;b", "lane_id=a%3Bb", "=", "limit"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, query string) {

@@ -148,6 +148,9 @@ func (d *decoder) value(into reflect.Value, f *Field, path string) error {
 		}
 		return d.list(into, path+f.Name)
 	}
+	if f.kind == raw {
+		return d.whole(into, f)
+	}
 	// A token is good until the next one is read: its text is parsed before that.
 	token, err := d.dec.ReadToken()
 	if err != nil {
@@ -172,6 +175,19 @@ func (d *decoder) value(into reflect.Value, f *Field, path string) error {
 		}
 	}
 	return f.set(into, token.String(), path)
+}
+
+// whole reads a value that is kept as it is written. What is wrong in it is named
+// as if it stood alone.
+func (d *decoder) whole(into reflect.Value, f *Field) error {
+	v, err := d.dec.ReadValue()
+	if err != nil {
+		e := d.syntax(err)
+		e.Field = strings.TrimPrefix(e.Field, f.Name+".")
+		return e
+	}
+	into.SetBytes(bytes.Clone(v))
+	return nil
 }
 
 // list reads an array of strings.
@@ -206,7 +222,7 @@ func (d *decoder) mistyped(path, message string) error {
 }
 
 // syntax tells what is wrong with the JSON, and where.
-func (d *decoder) syntax(err error) error {
+func (d *decoder) syntax(err error) *workitem.Error {
 	where := ""
 	var s *jsontext.SyntacticError
 	if errors.As(err, &s) {

@@ -38,8 +38,9 @@ type Operation struct {
 	// Fields are the members of the input, in their order.
 	Fields []Field
 
-	input func() any
-	call  func(context.Context, Jobs, any) (any, error)
+	arguments []Field
+	input     func() any
+	call      func(context.Context, Jobs, any) (any, error)
 }
 
 // Groups are the headings under which the operations are shown.
@@ -83,6 +84,7 @@ func (o *Operation) BodyRequired() bool {
 func row[In, Out any](call func(Jobs, context.Context, *In) (*Out, error), o Operation) *Operation {
 	o.In, o.Out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	o.Fields = fieldsOf(o.In)
+	o.arguments = argumentsOf(o.Fields)
 	o.input = func() any { return new(In) }
 	o.call = func(ctx context.Context, jobs Jobs, in any) (any, error) {
 		out, err := call(jobs, ctx, in.(*In))

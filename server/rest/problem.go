@@ -91,20 +91,28 @@ func refusal(err error) *workitem.Error {
 	}
 }
 
-// WriteProblem answers a request with what refused it: a *workitem.Error, or any
-// other failure as an internal_error that does not show its text. It gives the
-// refusal that it wrote.
-func WriteProblem(w http.ResponseWriter, r *http.Request, err error) *workitem.Error {
+// NewProblem says how a failure of a call is shown, and as which refusal: a
+// *workitem.Error as it is, any other failure as an internal_error that does not show
+// its text.
+func NewProblem(err error, requestID string) (Problem, *workitem.Error) {
 	e := refusal(err)
 	status, title := lookup(e.Code)
 	p := Problem{Type: "urn:writ:problem:" + string(e.Code), Title: title, Status: status, Detail: e.Message,
-		Code: e.Code, Field: e.Field, Retryable: e.Retryable(), RequestID: RequestID(r.Context()),
+		Code: e.Code, Field: e.Field, Retryable: e.Retryable(), RequestID: requestID,
 		Outcome: e.Outcome, Renewed: e.Renewed, Applied: e.Applied, Differs: e.Differs}
 	if p.Detail == "" {
 		p.Detail = title
 	}
+	return p, e
+}
+
+// WriteProblem answers a request with what refused it: a *workitem.Error, or any
+// other failure as an internal_error that does not show its text. It gives the
+// refusal that it wrote.
+func WriteProblem(w http.ResponseWriter, r *http.Request, err error) *workitem.Error {
+	p, e := NewProblem(err, RequestID(r.Context()))
 	h := w.Header()
-	switch status {
+	switch p.Status {
 	case http.StatusUnauthorized:
 		h["Www-Authenticate"] = headerBearer
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
@@ -120,7 +128,7 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, err error) *workitem.E
 	h["Content-Type"] = headerProblem
 	h["Cache-Control"] = headerNoStore
 	h["Content-Length"] = []string{strconv.Itoa(buf.Len())}
-	w.WriteHeader(status)
+	w.WriteHeader(p.Status)
 	_, _ = w.Write(buf.Bytes()) // the client is gone: nobody is left to tell
 	return e
 }

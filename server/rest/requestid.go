@@ -28,13 +28,18 @@ func Identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	}
 	id := r.Header.Get("X-Request-Id")
 	if !isRequestID(id) {
-		var b [16]byte
-		binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
-		binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
-		id = hex.EncodeToString(b[:])
+		id = NewRequestID()
 	}
 	w.Header()["X-Request-Id"] = []string{id}
 	return r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
+}
+
+// NewRequestID gives a random id.
+func NewRequestID() string {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	return hex.EncodeToString(b[:])
 }
 
 func isRequestID(id string) bool {

@@ -36,6 +36,8 @@ type Config struct {
 	Grace time.Duration
 	// Work are the settings of the authority; its Observer is the server's own.
 	Work workitem.Config
+	// Version is the version that MCP clients are told.
+	Version string
 	// Log gets what the server has to say. Default is slog's.
 	Log *slog.Logger
 	// Reload, if not nil, is told when the certificate must be read again, also if

@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/writ-authority/writ/server/mcp"
 	"github.com/writ-authority/writ/server/rest"
 )
 
@@ -18,7 +19,8 @@ type exchange struct {
 	status int
 	method string
 	route  string    // pattern of the path, or empty if there is none
-	call   rest.Call // empty if rest has not answered a call
+	call   rest.Call // empty if no call was answered
+	tool   string    // of a call over MCP
 }
 
 // Unwrap lets http.ResponseController find what is below.
@@ -49,6 +51,19 @@ func answered(ctx context.Context, call rest.Call) {
 		if o := call.Operation; o != nil {
 			x.method, x.route = o.Method, o.Path
 		}
+	}
+}
+
+// calledTool tells the exchange of a request what mcp has answered.
+func calledTool(ctx context.Context, call mcp.Call) {
+	x, ok := ctx.Value(exchangeKey{}).(*exchange)
+	if !ok {
+		return
+	}
+	x.route = mcp.Path
+	x.call = rest.Call{Code: call.Code, Principal: call.Principal}
+	if call.Operation != nil {
+		x.tool = call.Operation.Name
 	}
 }
 
@@ -102,13 +117,16 @@ func (s *Server) logRequest(ctx context.Context, x *exchange, took time.Duration
 	if !s.log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 8)
+	attrs := make([]slog.Attr, 0, 9)
 	attrs = append(attrs,
 		slog.String("method", x.method),
 		slog.String("route", x.routeName()),
 		slog.Int("status", x.status),
 		slog.Float64("seconds", took.Seconds()),
 		slog.String("request_id", rest.RequestID(ctx)))
+	if x.tool != "" {
+		attrs = append(attrs, slog.String("tool", x.tool))
+	}
 	if x.call.Code != "" {
 		attrs = append(attrs, slog.String("code", string(x.call.Code)))
 	}

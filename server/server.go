@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/writ-authority/writ/server/auth"
+	"github.com/writ-authority/writ/server/mcp"
 	"github.com/writ-authority/writ/server/operation"
 	"github.com/writ-authority/writ/server/rest"
 	"github.com/writ-authority/writ/workitem"
@@ -70,11 +71,24 @@ func (s *Server) routes() http.Handler {
 		Logger:       s.log,
 		Done:         answered,
 	})
+	tools := mcp.NewHandler(mcp.HTTPConfig{
+		Authenticate: s.authenticate,
+		Origins:      s.cfg.Origins,
+		Version:      s.cfg.Version,
+		Logger:       s.log,
+		Done:         calledTool,
+	})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", s.healthz)
 	mux.HandleFunc("/readyz", s.readyz)
 	mux.Handle("/metrics", s.guardMetrics(s.metrics.handler()))
-	calls := s.watch(s.limit(verbs))
+	calls := s.watch(s.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == mcp.Path {
+			tools.ServeHTTP(w, r)
+			return
+		}
+		verbs.ServeHTTP(w, r)
+	})))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz", "/readyz", "/metrics":

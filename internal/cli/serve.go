@@ -176,7 +176,7 @@ func (s *serveSettings) resolve(a *app, c *cobra.Command) (cfg server.Config, er
 	if cfg.Work.RetryFloor, err = secondsOf("retry-floor-s", s.retryFloor); err != nil {
 		return cfg, err
 	}
-	cfg.Getenv = os.Getenv
+	cfg.Getenv, cfg.Version = os.Getenv, version()
 	cfg.Ready = func(at server.Addresses) {
 		// Whoever reads it has nothing to say to a server that goes on.
 		_ = a.print(serveDoc{Schema: "writ.serve.v1", URL: at.URL, Socket: at.Socket, Version: version()}, func() {

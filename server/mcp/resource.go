@@ -1,0 +1,100 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/writ-authority/writ/server/operation"
+	"github.com/writ-authority/writ/server/rest"
+	"github.com/writ-authority/writ/workitem"
+)
+
+// The resources. A job is named by either form of its identifier.
+const (
+	kindsURI    = "writ://kinds"
+	jobPrefix   = "writ://jobs/"
+	graphSuffix = "/graph"
+
+	mediaType = "application/json"
+	maxURI    = 1 << 10 // bytes
+)
+
+// resources adds the resources to a server.
+func (s *surface) resources(server *sdk.Server) {
+	server.AddResource(&sdk.Resource{URI: kindsURI, Name: "kinds", Title: "Registered kinds", MIMEType: mediaType,
+		Description: "What job_kinds answers."}, s.read)
+	server.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: jobPrefix + "{+job_id}", Name: "job", Title: "A job", MIMEType: mediaType,
+		Description: "What job_get answers."}, s.read)
+	server.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: jobPrefix + "{+job_id}" + graphSuffix, Name: "graph", Title: "What a job depends on and what depends on it",
+		MIMEType: mediaType, Description: "What job_graph answers."}, s.read)
+}
+
+// errNoResource refuses what is no resource. Like every refusal it shows nothing of
+// the request.
+var errNoResource = &jsonrpc.Error{Code: sdk.CodeResourceNotFound,
+	Message: "no such resource; there are " + kindsURI + ", " + jobPrefix + "JOB and " + jobPrefix + "JOB" + graphSuffix}
+
+// resourceOf says which operation reads a resource, and of which job.
+func resourceOf(uri string) (name, id string, ok bool) {
+	if uri == kindsURI {
+		return "job_kinds", "", true
+	}
+	id, ok = strings.CutPrefix(uri, jobPrefix)
+	if !ok || len(uri) > maxURI {
+		return "", "", false
+	}
+	name = "job_get"
+	if of, ok := strings.CutSuffix(id, graphSuffix); ok {
+		name, id = "job_graph", of
+	}
+	id, err := url.PathUnescape(id)
+	return name, id, err == nil && id != "" && !strings.Contains(id, "/")
+}
+
+// read answers a resources/read.
+func (s *surface) read(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	ctx, done := tied(ctx)
+	defer done()
+	name, id, ok := resourceOf(req.Params.URI)
+	if !ok {
+		return nil, errNoResource
+	}
+	o, _ := operation.ByName(name)
+	out, err := s.readOne(ctx, o, id)
+	if err != nil {
+		text := s.problem(ctx, o, err)
+		code := int64(jsonrpc.CodeInvalidParams)
+		p, _ := rest.NewProblem(err, "")
+		if p.Status >= 500 {
+			code = jsonrpc.CodeInternalError
+		}
+		return nil, &jsonrpc.Error{Code: code, Message: p.Title + ": " + p.Detail, Data: text}
+	}
+	record(ctx, o, "")
+	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: mediaType, Text: string(out)}}}, nil
+}
+
+func (s *surface) readOne(ctx context.Context, o *operation.Operation, id string) (text []byte, err error) {
+	defer s.recovered(&err)
+	in := o.NewInput()
+	switch in := in.(type) {
+	case *workitem.GetInput:
+		in.JobID = id
+	case *workitem.GraphInput:
+		in.JobID = id
+	}
+	out, err := s.ask(ctx, func(jobs operation.Jobs) (any, error) { return o.Call(ctx, jobs, in) })
+	if err != nil {
+		return nil, err
+	}
+	if text, err = json.Marshal(out, json.Deterministic(true)); err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", o.Name, err)
+	}
+	return text, nil
+}

@@ -35,7 +35,7 @@ var caller = workitem.Principal{Subject: "s", Tenant: "tenant-a", Owner: "o", Sc
 
 // examples are arguments that each tool takes.
 var examples = map[string]string{
-	"job_submit":         `{"request":{"operation":"build"},"max_attempts":2}`,
+	"job_submit":         `{"request":{"request_id":"r","idempotency_key":"k","operation":"build","repository_id":"a","base_ref":"main","base_sha":"` + strings.Repeat("a", 40) + `","owner_id":"o","session_id":"s","tenant_id":"tenant-a"},"max_attempts":2}`,
 	"job_get":            `{"job_id":"` + job + `","wait_s":0.5,"until":"terminal"}`,
 	"job_list":           `{"state":["ready","failed"],"limit":3,"blocked":true}`,
 	"job_result":         `{"job_id":"` + job + `"}`,
@@ -283,7 +283,8 @@ func TestUnknownTool(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"writ://jobs/SECRET/x"}}`,
 	} {
 		status, answer := s.post(t, body, nil)
-		if !strings.Contains(answer, `"error"`) || strings.Contains(answer, "SECRET") || status >= 500 {
+		refused := status >= 400 && status < 500 || status == 200 && strings.Contains(answer, `"error"`)
+		if !refused || strings.Contains(answer, "SECRET") {
 			t.Errorf("%s: %d %s", body, status, answer)
 		}
 	}
@@ -406,6 +407,9 @@ func TestHostileBodies(t *testing.T) {
 	} {
 		status, answer := s.post(t, body, nil)
 		refused := status >= 400 && status < 500 || strings.Contains(answer, `"error"`)
+		if name == "no method" {
+			refused = status == http.StatusAccepted && answer == "" // the SDK takes it for a response, which nobody awaits
+		}
 		if !refused {
 			t.Errorf("%s: %d %.200s", name, status, answer)
 		}

@@ -37,7 +37,7 @@ func (s *surface) resources(server *sdk.Server) {
 
 // errNoResource refuses what is no resource. Like every refusal it shows nothing of
 // the request.
-var errNoResource = &jsonrpc.Error{Code: sdk.CodeResourceNotFound,
+var errNoResource = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 	Message: "no such resource; there are " + kindsURI + ", " + jobPrefix + "JOB and " + jobPrefix + "JOB" + graphSuffix}
 
 // resourceOf says which operation reads a resource, and of which job.

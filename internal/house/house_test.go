@@ -27,6 +27,7 @@ var aside = []string{
 	"authority/authoritytest",
 	"authority/crashtest",
 	"gitrepo/gitrepotest",
+	"internal/pgtest",
 	"server/rest/resttest",
 	"workitem/storetest",
 	"docs",

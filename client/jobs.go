@@ -111,6 +111,11 @@ func (c *Client) Prune(ctx context.Context, in *workitem.PruneInput) (*workitem.
 	return do[workitem.Pruned](ctx, c, "jobs_prune", in)
 }
 
+// RaiseEpoch makes all leases, cursors and claim request ids of the store worthless.
+func (c *Client) RaiseEpoch(ctx context.Context, in *workitem.NoInput) (*workitem.EpochRaised, error) {
+	return do[workitem.EpochRaised](ctx, c, "jobs_raise_epoch", in)
+}
+
 // CreateToken makes a token.
 func (c *Client) CreateToken(ctx context.Context, in *workitem.TokenInput) (*workitem.NewToken, error) {
 	return do[workitem.NewToken](ctx, c, "token_create", in)

@@ -129,6 +129,7 @@ func TestJSONContractNamesEveryMember(t *testing.T) {
 		"writ.job-consent.v1":      workitem.ConsentState{},
 		"writ.job-reconciled.v1":   workitem.Reconciled{},
 		"writ.job-pruned.v1":       workitem.Pruned{},
+		"writ.job-epoch.v1":        workitem.EpochRaised{},
 		"writ.job-stats.v1":        workitem.Stats{},
 		"writ.job-kinds.v1":        workitem.Kinds{},
 		"writ.token.v1":            workitem.NewToken{},
@@ -608,6 +609,7 @@ func jobs(t *testing.T, run func(schema string, exit int, args ...string) map[st
 	run("writ.job-explain.v1", 0, "job", "explain", release)
 	run("writ.job-reconciled.v1", 0, "job", "reconcile")
 	run("writ.job-pruned.v1", 0, "job", "prune", "--older-than", "1h")
+	run("writ.job-epoch.v1", 0, "job", "bump-epoch")
 	run("writ.job-kinds.v1", 0, "job", "kinds")
 
 	token := run("writ.token.v1", 0, "token", "create", "ci", "--scope", "jobs:read")["id"].(string)

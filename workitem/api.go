@@ -537,6 +537,12 @@ type Pruned struct {
 	Kept   int `json:"kept"`
 }
 
+// EpochRaised answers RaiseEpoch: the authority epoch before and after.
+type EpochRaised struct {
+	Previous int64 `json:"previous_epoch"`
+	Epoch    int64 `json:"epoch"`
+}
+
 // TokenInput makes a token. An empty Tenant is the caller's.
 type TokenInput struct {
 	Name    string   `json:"name" doc:"What the token is for"`

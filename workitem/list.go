@@ -16,9 +16,10 @@ func (c *Caller) List(ctx context.Context, in *ListInput) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
+	var begun int64
 	var after Place
 	if in.Cursor != "" {
-		if after.CreatedAt, after.ID, err = DecodeCursor(c.p.Tenant, in.Cursor); err != nil {
+		if begun, after, err = DecodeCursor(c.p.Tenant, in.Cursor); err != nil {
 			return nil, err
 		}
 	}
@@ -28,7 +29,14 @@ func (c *Caller) List(ctx context.Context, in *ListInput) (*Page, error) {
 	blocked := in.Blocked != nil && *in.Blocked
 	var rows []rowHalves
 	page := &Page{Items: []View{}}
+	var epoch int64
 	err = c.a.store.View(ctx, func(r Reader) error {
+		if epoch, err = r.Epoch(); err != nil {
+			return err
+		}
+		if in.Cursor != "" && begun != epoch {
+			return invalid("cursor", "is of another authority epoch, as after a restore: start the listing again")
+		}
 		rows, page.Scanned, page.Exhausted = rows[:0], 0, false
 		size := min(maxListLimit, max(limit, listLimit))
 		last := after
@@ -81,7 +89,7 @@ func (c *Caller) List(ctx context.Context, in *ListInput) (*Page, error) {
 	}
 	c.a.count(CorruptRow, page.Corrupt)
 	if !page.Exhausted {
-		cursor := EncodeCursor(c.p.Tenant, after.CreatedAt, after.ID)
+		cursor := EncodeCursor(c.p.Tenant, epoch, after)
 		page.NextCursor = &cursor
 	}
 	return page, nil

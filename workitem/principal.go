@@ -61,6 +61,6 @@ type Principal struct {
 	Owner   string
 	Scopes  Scope
 	// Local is the person who runs the server, known by the permissions of its
-	// files: only it may act on more than its tenant (tokens).
+	// files: only it may act on more than its tenant (tokens, epoch).
 	Local bool
 }

@@ -44,6 +44,8 @@ func fenced(f *Fence, it *Item, now Instant) *Error {
 	switch {
 	case it.Status.Terminal():
 		message = "the job has ended as " + it.Status.State()
+	case it.LeaseEpoch/EpochStep != f.LeaseEpoch/EpochStep:
+		message = "the lease is of another authority epoch, as after a restore: claim the job again"
 	case it.Status.Held() && (it.LeaseEpoch != f.LeaseEpoch || it.LeaseOwner != f.LeaseOwner):
 		message = fmt.Sprintf("the lease was superseded: %q holds the job with epoch %d", it.LeaseOwner, it.LeaseEpoch)
 	case it.Status.Held() && it.LeaseExpiresAt < now:

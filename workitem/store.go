@@ -27,6 +27,8 @@ type Store interface {
 type Reader interface {
 	// Now is the time of the store's clock, which never runs backwards.
 	Now() Instant
+	// Epoch is the authority epoch: 0 in a new store.
+	Epoch() (int64, error)
 	// Item returns a row, or nil if there is none. In an Update the row is the
 	// caller's until the transaction ends.
 	Item(ID) (*Item, error)
@@ -95,6 +97,11 @@ type Tx interface {
 	Remember(tenant, subject, request string, r *Remembered) error
 	// Forget drops the claim request ids from before an instant.
 	Forget(before Instant) error
+
+	// RaiseEpoch adds 1 to the authority epoch and gives the new one. The lease epoch
+	// and the fencing token of every row that has not ended grow by EpochStep, and a
+	// lease that is live runs out now. After LastEpoch it returns ErrLastEpoch.
+	RaiseEpoch() (int64, error)
 
 	// AddToken and SaveToken write a token.
 	AddToken(*Token) error

@@ -118,6 +118,10 @@ func (c *Caller) admit(tx Tx, h *happening, s *submission, attempts int, backoff
 		return nil, &Error{Code: DependencyUnavailable, Field: "dependencies", Message: "names a job that is not there"}
 	}
 
+	epoch, err := tx.Epoch()
+	if err != nil {
+		return nil, err
+	}
 	now := tx.Now()
 	it = &Item{
 		ID: s.id, Tenant: s.req.TenantID, Kind: s.req.Kind, Status: Ready,
@@ -127,6 +131,7 @@ func (c *Caller) admit(tx Tx, h *happening, s *submission, attempts int, backoff
 		Priority: s.req.Priority, Deadline: s.req.Deadline,
 		DependsOn: s.req.Parents, DepCount: pending, DepState: DepVerified,
 		MaxAttempts: attempts, Backoff: backoff,
+		LeaseEpoch: epoch * EpochStep, FencingToken: epoch * EpochStep,
 		CorrelationID: s.stored.CorrelationID,
 	}
 	if pending > 0 {

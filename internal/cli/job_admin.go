@@ -175,3 +175,29 @@ func (a *app) jobPrune() *cobra.Command {
 	c.Flags().BoolVar(&dry, "dry-run", false, "only count")
 	return c
 }
+
+func (a *app) jobBumpEpoch() *cobra.Command {
+	return &cobra.Command{
+		Use:   "bump-epoch",
+		Short: "Make every lease worthless that was handed out before, after a restore of the jobs",
+		Long: "Bump-epoch is for jobs that were restored to an earlier state: since the backup leases may have been\n" +
+			"handed out of which nothing is known any more. It raises the authority epoch of all jobs of all tenants.\n" +
+			"Every worker's lease from before is refused, every job that somebody held can be claimed at once, with\n" +
+			"a fence that was never handed out, and listings begin anew. Nothing is asked and nothing is lost but\n" +
+			"the work of the attempts that were under way. Raise it before workers call the restored jobs.\n" +
+			"writ backup restore has done it already; a database that its own tools have restored needs it.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withJobs(c.Context(), func(jobs operation.Jobs) error {
+				r, err := jobs.RaiseEpoch(c.Context(), &workitem.NoInput{})
+				if err != nil {
+					return err
+				}
+				return a.answer("writ.job-epoch.v1", r, func() {
+					fmt.Fprintf(a.out, "the authority epoch was %d and is %d: leases, cursors and claim request ids from before are refused,\n"+
+						"and every job that was held can be claimed again\n", r.Previous, r.Epoch)
+				})
+			})
+		},
+	}
+}

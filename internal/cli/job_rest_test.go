@@ -131,6 +131,7 @@ func TestCommandsSendWhatTheirFlagsSay(t *testing.T) {
 		},
 		{[]string{"reconcile", "--limit", "9"}, "writ.job-reconciled.v1", &workitem.ReconcileInput{Limit: ptr(9)}},
 		{[]string{"prune", "--older-than", "720h", "--dry-run"}, "writ.job-pruned.v1", &workitem.PruneInput{OlderThan: 2592000, DryRun: true}},
+		{[]string{"bump-epoch"}, "writ.job-epoch.v1", &workitem.NoInput{}},
 		{[]string{"stats"}, "writ.job-stats.v1", &workitem.NoInput{}},
 		{[]string{"kinds"}, "writ.job-kinds.v1", &workitem.NoInput{}},
 	} {

@@ -31,6 +31,7 @@ type Jobs interface {
 	Kinds(context.Context, *workitem.NoInput) (*workitem.Kinds, error)
 	Stats(context.Context, *workitem.NoInput) (*workitem.Stats, error)
 	Prune(context.Context, *workitem.PruneInput) (*workitem.Pruned, error)
+	RaiseEpoch(context.Context, *workitem.NoInput) (*workitem.EpochRaised, error)
 	CreateToken(context.Context, *workitem.TokenInput) (*workitem.NewToken, error)
 	Tokens(context.Context, *workitem.NoInput) (*workitem.TokenList, error)
 	RevokeToken(context.Context, *workitem.RevokeInput) (*workitem.TokenEntry, error)

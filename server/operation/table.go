@@ -233,6 +233,13 @@ var Table = []*Operation{
 		Summary:     "Drop jobs that ended long ago",
 		Description: "A tombstone stays of each, so that its idempotency key still answers.",
 	}),
+	row(Jobs.RaiseEpoch, Operation{
+		Name: "jobs_raise_epoch", Group: "operation", Method: http.MethodPost, Path: "/v1/epoch",
+		Scope: workitem.ScopeAdmin, Destructive: true,
+		Refusals:    []workitem.Code{workitem.UnauthorizedTarget, workitem.InvalidState},
+		Summary:     "Make all leases, cursors and claim request ids of the store worthless",
+		Description: "For a store that was restored to an earlier state. It concerns every tenant: an admin of one may do it as long as no other has jobs. Jobs that were held can be claimed at once. Each call raises the epoch.",
+	}),
 	row(Jobs.Kinds, Operation{
 		Name: "job_kinds", Group: "operation", Method: http.MethodGet, Path: "/v1/kinds",
 		Scope: workitem.ScopeRead, ReadOnly: true, Idempotent: true,

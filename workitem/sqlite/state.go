@@ -13,6 +13,7 @@ import (
 // database counts: after a rollback everything is read again.
 type state struct {
 	clock      workitem.Instant       // no stored instant is later
+	epoch      int64                  // of the authority
 	next       int64                  // row number of the next item
 	tombstones bool                   // there may be some
 	unverified bool                   // there may be some
@@ -130,6 +131,10 @@ func (s *Store) load() (*state, error) {
 	}{
 		{"SELECT value FROM meta WHERE name = 'clock'", func(r *sqlite.Stmt) error {
 			st.clock = workitem.Instant(r.ColumnInt64(0))
+			return nil
+		}},
+		{readEpoch, func(r *sqlite.Stmt) error {
+			st.epoch = r.ColumnInt64(0)
 			return nil
 		}},
 		{"SELECT coalesce(max(item), 0) + 1 FROM items", func(r *sqlite.Stmt) error {

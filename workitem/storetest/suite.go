@@ -2,6 +2,9 @@ package storetest
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +20,9 @@ type Bundle struct {
 	Store func() workitem.Store
 	// Reopen closes authority and store and opens them again.
 	Reopen func()
+	// Save closes authority and store, keeps a copy of what the store has, and opens
+	// them again. What it returns does the same and brings the copy back meanwhile.
+	Save func() (restore func())
 }
 
 // Open makes an authority of an empty store, with the clock and these settings.
@@ -27,8 +33,30 @@ type Open func(t *testing.T, cfg workitem.Config, clock *Clock) *Bundle
 // the machine's.
 type Engine func(ctx context.Context, dir string, clock *Reading) (workitem.Store, error)
 
+// Save copies what the closed store of a directory has. What it returns brings that
+// back, while the store is closed too.
+type Save func(t *testing.T, dir string) (restore func())
+
 // Over makes authorities of an engine's stores, each in a directory of its own.
 func Over(engine Engine) Open {
+	return OverSaved(engine, func(t *testing.T, dir string) func() {
+		t.Helper()
+		saved := filepath.Join(t.TempDir(), "saved")
+		if err := os.CopyFS(saved, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			t.Helper()
+			if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(saved))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// OverSaved is Over for an engine that keeps its stores elsewhere than in their
+// directories.
+func OverSaved(engine Engine, save Save) Open {
 	return func(t *testing.T, cfg workitem.Config, clock *Clock) *Bundle {
 		t.Helper()
 		dir := t.TempDir()
@@ -61,6 +89,13 @@ func Over(engine Engine) Open {
 			Jobs:   func(p workitem.Principal) operation.Jobs { return authority.As(p) },
 			Store:  func() workitem.Store { return store },
 			Reopen: func() { t.Helper(); shut(); open() },
+			Save: func() func() {
+				t.Helper()
+				shut()
+				restore := save(t, dir)
+				open()
+				return func() { t.Helper(); shut(); restore(); open() }
+			},
 		}
 	}
 }
@@ -89,7 +124,7 @@ func Run(t *testing.T, open Open) {
 		{"replay", replayTests}, {"cancel", cancelTests}, {"consent", consentTests},
 		{"dependency", dependencyTests}, {"retry", retryTests}, {"list", listTests},
 		{"ready", readyTests}, {"tenancy", tenancyTests}, {"history", historyTests},
-		{"prune", pruneTests}, {"restart", restartTests}, {"wait", waitTests}, {"observe", observeTests}, {"store", storeTests}, {"overview", overviewTests},
+		{"prune", pruneTests}, {"restart", restartTests}, {"wait", waitTests}, {"observe", observeTests}, {"store", storeTests}, {"epoch", epochTests}, {"overview", overviewTests},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

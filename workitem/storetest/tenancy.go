@@ -201,6 +201,10 @@ var tenancyTests = []test{
 				_, err := jobs.Prune(f.ctx, &workitem.PruneInput{OlderThan: 1e6})
 				return err
 			},
+			"raise epoch": func(jobs operation.Jobs) error {
+				_, err := jobs.RaiseEpoch(f.ctx, &workitem.NoInput{})
+				return err
+			},
 			"tokens": func(jobs operation.Jobs) error { _, err := jobs.Tokens(f.ctx, &workitem.NoInput{}); return err },
 		}
 		for _, verb := range jobVerbs {
@@ -211,7 +215,7 @@ var tenancyTests = []test{
 			"get": {r}, "result": {r}, "explain": {r}, "history": {r}, "graph": {r}, "list": {r}, "stats": {r | tn},
 			"submit": {w}, "cancel": {w}, "retry": {w},
 			"claim": {k}, "current claim": {k}, "claim-next": {k}, "heartbeat": {k}, "checkpoint": {k}, "commit": {k}, "defer": {k},
-			"reconcile": {k, adm}, "consent": {adm}, "prune": {adm}, "tokens": {adm},
+			"reconcile": {k, adm}, "consent": {adm}, "prune": {adm}, "raise epoch": {adm}, "tokens": {adm},
 		}
 		for name, call := range verbs {
 			if needs[name] == nil {

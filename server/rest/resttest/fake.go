@@ -227,6 +227,11 @@ func (f *Fake) Prune(ctx context.Context, in *workitem.PruneInput) (*workitem.Pr
 	return reply[workitem.Pruned](ctx, f, in)
 }
 
+// RaiseEpoch records its input.
+func (f *Fake) RaiseEpoch(ctx context.Context, in *workitem.NoInput) (*workitem.EpochRaised, error) {
+	return reply[workitem.EpochRaised](ctx, f, in)
+}
+
 // CreateToken records its input.
 func (f *Fake) CreateToken(ctx context.Context, in *workitem.TokenInput) (*workitem.NewToken, error) {
 	return reply[workitem.NewToken](ctx, f, in)

@@ -3,12 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/writ-authority/writ/server/mcp"
@@ -16,9 +14,6 @@ import (
 	"github.com/writ-authority/writ/workitem"
 	"github.com/writ-authority/writ/workitem/sqlite"
 )
-
-// maxMessage bounds a message on standard input, in bytes.
-const maxMessage = 1 << 20
 
 func (a *app) mcp() *cobra.Command {
 	c := &cobra.Command{
@@ -40,21 +35,12 @@ func (a *app) mcp() *cobra.Command {
 				return err
 			}
 			server := mcp.New(mcp.Config{Open: jobs.open, Version: version(), Logger: slog.New(slog.NewTextHandler(a.err, nil))})
-			err := server.Run(c.Context(), &sdk.IOTransport{Reader: io.NopCloser(a.in), Writer: unclosed{a.out}, MaxLineLength: maxMessage})
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return err
+			return server.Run(c.Context(), &mcp.Lines{In: a.in, Out: a.out})
 		},
 	}
 	a.connectionFlags(c)
 	return c
 }
-
-// unclosed is standard output, which stays open.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
 
 // jobsOfCalls opens the work item authority for calls that may overlap, and closes it
 // when none runs, so that others can use a store that this process opened.

@@ -194,7 +194,7 @@ func read(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// malformed says what is wrong with a body before the SDK looks at it: its JSON is
+// malformed says what is wrong with a message before the SDK looks at it: its JSON is
 // valid, in UTF-8, and a batch has few messages. Members that are given twice are
 // refused where they matter, in arguments.
 func malformed(body []byte) string {
@@ -203,24 +203,24 @@ func malformed(body []byte) string {
 	messages := 0
 	if kind == '[' {
 		if _, err := d.ReadToken(); err != nil {
-			return "the body is not valid JSON in UTF-8"
+			return "the message is not valid JSON in UTF-8"
 		}
 		for d.PeekKind() != ']' {
 			if err := d.SkipValue(); err != nil {
-				return "the body is not valid JSON in UTF-8"
+				return "the message is not valid JSON in UTF-8"
 			}
 			if messages++; messages > maxBatch {
 				return "a batch may have " + strconv.Itoa(maxBatch) + " messages"
 			}
 		}
 		if _, err := d.ReadToken(); err != nil {
-			return "the body is not valid JSON in UTF-8"
+			return "the message is not valid JSON in UTF-8"
 		}
 	} else if kind != '{' || d.SkipValue() != nil {
-		return "the body must be a JSON object in UTF-8"
+		return "the message must be a JSON object in UTF-8"
 	}
 	if _, err := d.ReadToken(); err != io.EOF {
-		return "the body must end after its JSON"
+		return "the message must end after its JSON"
 	}
 	return ""
 }
@@ -300,10 +300,16 @@ func forbidden(w http.ResponseWriter, message string) {
 // protocolError answers with an error of the protocol that belongs to no message. The
 // text is a fixed one.
 func protocolError(w http.ResponseWriter, status, code int, message string) {
-	body := `{"jsonrpc":"2.0","id":null,"error":{"code":` + strconv.Itoa(code) + `,"message":` + strconv.Quote(message) + "}}"
+	body := errorBody([]byte("null"), code, message)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body) // the client is gone: nobody is left to tell
+	_, _ = w.Write(body) // the client is gone: nobody is left to tell
+}
+
+// errorBody is an error of the protocol for a message with an id, which is JSON. The
+// text is a fixed one.
+func errorBody(id []byte, code int, message string) []byte {
+	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"error":{"code":` + strconv.Itoa(code) + `,"message":` + strconv.Quote(message) + "}}")
 }

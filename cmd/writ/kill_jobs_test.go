@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ var jobKills = flag.Int("jobkills", 6, "how many servers TestKillJobs ends with 
 func TestKillJobs(t *testing.T) {
 	t.Parallel()
 	v := newServed(t)
-	s := &jobStorm{client: v.client, jobs: map[string]*stormJob{}, grants: map[grantKey]string{}}
+	s := newJobStorm(v.client)
 	rng := rand.New(rand.NewPCG(20, 26))
 	v.start(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -50,7 +51,8 @@ func TestKillJobs(t *testing.T) {
 
 // jobStorm is what the clients were told.
 type jobStorm struct {
-	client *client.Client
+	servers []*client.Client // of one authority
+	calls   atomic.Int64
 
 	mu     sync.Mutex
 	jobs   map[string]*stormJob // by key
@@ -71,6 +73,16 @@ type stormJob struct {
 	committed string // result reference of the commit that was accepted
 	tried     map[string]bool
 	cancelled bool
+}
+
+func newJobStorm(servers ...*client.Client) *jobStorm {
+	return &jobStorm{servers: servers, jobs: map[string]*stormJob{}, grants: map[grantKey]string{}}
+}
+
+// server is whom the next call goes to: each server in turn, so that a call that is
+// repeated reaches another one.
+func (s *jobStorm) server() *client.Client {
+	return s.servers[int(s.calls.Add(1))%len(s.servers)]
 }
 
 func (s *jobStorm) complain(format string, args ...any) {
@@ -152,7 +164,7 @@ func (s *jobStorm) submit(ctx context.Context, key, parent string) {
 	tries := 0
 	_, heard := insist(ctx, s, "submit", func() (err error) {
 		tries++
-		h, err = s.client.Submit(ctx, &workitem.SubmitInput{Request: stormRequest(key, parent)})
+		h, err = s.server().Submit(ctx, &workitem.SubmitInput{Request: stormRequest(key, parent)})
 		return err
 	}, workitem.DependencyUnavailable)
 	if !heard || h == nil {
@@ -174,7 +186,7 @@ func (s *jobStorm) claim(ctx context.Context, worker, call string, rng *rand.Ran
 	}
 	var a *workitem.ClaimAnswer
 	_, heard := insist(ctx, s, "claim-next", func() (err error) {
-		a, err = s.client.ClaimNext(ctx, &workitem.ClaimNextInput{Kind: "repository.build", Worker: worker, LeaseTTL: &ttl, ClaimRequestID: call})
+		a, err = s.server().ClaimNext(ctx, &workitem.ClaimNextInput{Kind: "repository.build", Worker: worker, LeaseTTL: &ttl, ClaimRequestID: call})
 		return err
 	}, workitem.InvalidState) // its lease has run out meanwhile
 	if !heard || a == nil || !a.Claimed {
@@ -193,7 +205,7 @@ func (s *jobStorm) claim(ctx context.Context, worker, call string, rng *rand.Ran
 		return
 	}
 	for range rng.IntN(3) {
-		_, err := s.client.Heartbeat(ctx, &workitem.HeartbeatInput{JobID: c.JobID, Claim: c.Fence(), LeaseTTL: &ttl})
+		_, err := s.server().Heartbeat(ctx, &workitem.HeartbeatInput{JobID: c.JobID, Claim: c.Fence(), LeaseTTL: &ttl})
 		if s.heard("heartbeat", err, workitem.StaleFence) && err != nil {
 			return
 		}
@@ -213,7 +225,7 @@ func (s *jobStorm) cancel(ctx context.Context, j *stormJob, c *workitem.Claim) {
 	s.mu.Unlock()
 	var a *workitem.Cancelled
 	err, heard := insist(ctx, s, "cancel", func() (err error) {
-		a, err = s.client.Cancel(ctx, &workitem.CancelInput{JobID: c.JobID})
+		a, err = s.server().Cancel(ctx, &workitem.CancelInput{JobID: c.JobID})
 		return err
 	}, workitem.InvalidState)
 	if heard && err == nil && a != nil && a.Cancelled {
@@ -237,7 +249,7 @@ func (s *jobStorm) commit(ctx context.Context, j *stormJob, c *workitem.Claim, c
 	tries := 0
 	err, heard := insist(ctx, s, "commit", func() error {
 		tries++
-		settled, err := s.client.Commit(ctx, in)
+		settled, err := s.server().Commit(ctx, in)
 		if err == nil {
 			status = settled.Status
 		}
@@ -267,7 +279,7 @@ func (s *jobStorm) compare(t *testing.T) {
 	views := map[string]*workitem.View{}
 	in := workitem.ListInput{}
 	for {
-		page, err := s.client.List(ctx, &in)
+		page, err := s.server().List(ctx, &in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,10 +295,11 @@ func (s *jobStorm) compare(t *testing.T) {
 		}
 		in.Cursor = *page.NextCursor
 	}
-	r, err := s.client.Reconcile(ctx, &workitem.ReconcileInput{})
+	r, err := s.server().Reconcile(ctx, &workitem.ReconcileInput{})
 	if err != nil || r.Repaired != 0 || r.Faults != 0 {
 		t.Fatalf("reconcile gives %+v, %v: a kill has torn a transaction", r, err)
 	}
+	s.count(t, views)
 	ended, acknowledged, released := 0, 0, 0
 	for key, j := range s.jobs {
 		v := views[key]
@@ -296,7 +309,7 @@ func (s *jobStorm) compare(t *testing.T) {
 			}
 			continue
 		}
-		again, err := s.client.Submit(ctx, &workitem.SubmitInput{Request: stormRequest(key, j.parent)})
+		again, err := s.server().Submit(ctx, &workitem.SubmitInput{Request: stormRequest(key, j.parent)})
 		if err != nil || !again.Deduplicated || again.JobID != v.JobID || again.State != v.State {
 			t.Fatalf("%s is there and a resubmission is answered with %+v, %v", key, again, err)
 		}
@@ -325,6 +338,29 @@ func (s *jobStorm) compare(t *testing.T) {
 	t.Logf("%d jobs, %d acknowledged, %d grants, %d ended, %d children released", len(views), acknowledged, len(s.grants), ended, released)
 }
 
+// count compares the counts that the store keeps with the jobs.
+func (s *jobStorm) count(t *testing.T, views map[string]*workitem.View) {
+	t.Helper()
+	counted := map[string]int{}
+	for _, v := range views {
+		counted[v.State]++
+	}
+	stats, err := s.server().Stats(t.Context(), &workitem.NoInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range stats.Kinds {
+		for state, n := range k.States {
+			counted[state] -= n
+		}
+	}
+	for state, n := range counted {
+		if n != 0 {
+			t.Errorf("there are %d more jobs that are %s than were counted", n, state)
+		}
+	}
+}
+
 // end compares how a job has ended with what its clients tried, and its history
 // with the grants that were answered.
 func (s *jobStorm) end(t *testing.T, j *stormJob, v *workitem.View) {
@@ -348,7 +384,7 @@ func (s *jobStorm) end(t *testing.T, j *stormJob, v *workitem.View) {
 			t.Errorf("%s was ended by %q, cancelled %v, and is %s", j.key, j.committed, j.cancelled, v.State)
 		}
 	}
-	h, err := s.client.History(t.Context(), &workitem.JobInput{JobID: v.JobID})
+	h, err := s.server().History(t.Context(), &workitem.JobInput{JobID: v.JobID})
 	if err != nil {
 		t.Fatal(err)
 	}

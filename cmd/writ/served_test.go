@@ -14,15 +14,17 @@ import (
 
 // served is a data directory and the process that serves its jobs.
 type served struct {
-	dir    string
-	client *client.Client // an admin of the tenant local, at the socket
-	cmd    *exec.Cmd
-	said   *strings.Builder
-	exited chan error
+	dir     string
+	flags   []string       // of writ serve, beside those that all have
+	failing bool           // what the server depends on fails too, which it says in its log
+	client  *client.Client // an admin of the tenant local, at the socket
+	cmd     *exec.Cmd
+	said    *strings.Builder
+	exited  chan error
 }
 
 // newServed makes a data directory. Its path is short enough for a socket.
-func newServed(t *testing.T) *served {
+func newServed(t *testing.T, flags ...string) *served {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "writ-")
 	if err != nil {
@@ -43,13 +45,13 @@ func newServed(t *testing.T) *served {
 			t.Error(err)
 		}
 	})
-	return &served{dir: dir, client: c}
+	return &served{dir: dir, flags: flags, client: c}
 }
 
 // start starts the server and waits until it answers.
 func (v *served) start(t *testing.T) {
 	t.Helper()
-	v.cmd = exec.Command("writ", "--data", v.dir, "serve", "--listen", "none", "--max-tenant-in-flight", "4096")
+	v.cmd = exec.Command("writ", append([]string{"--data", v.dir, "serve", "--listen", "none", "--max-tenant-in-flight", "4096"}, v.flags...)...)
 	v.said, v.exited = &strings.Builder{}, make(chan error, 1)
 	v.cmd.Stdout, v.cmd.Stderr = v.said, v.said
 	if err := v.cmd.Start(); err != nil {
@@ -82,7 +84,7 @@ func (v *served) kill(t *testing.T) {
 		t.Fatalf("the server had ended before it was killed: %v", err)
 	}
 	<-v.exited
-	if strings.Contains(v.said.String(), `"level":"ERROR"`) {
+	if said := v.said.String(); strings.Contains(said, "panic") || !v.failing && strings.Contains(said, `"level":"ERROR"`) {
 		t.Errorf("the server reports an error:\n%s", v.said)
 	}
 }

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,6 +47,19 @@ func newServed(t *testing.T, flags ...string) *served {
 		}
 	})
 	return &served{dir: dir, flags: flags, client: c}
+}
+
+// atPort lets the server also listen at a free port, with development tokens, and
+// gives its URL.
+func (v *served) atPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	v.flags = append(v.flags, "--listen", l.Addr().String(), "--dev-tokens") // the last --listen counts
+	return "http://" + l.Addr().String()
 }
 
 // start starts the server and waits until it answers.

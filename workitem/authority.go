@@ -36,6 +36,9 @@ func New(store Store, cfg Config) (*Authority, error) {
 	}
 	a := &Authority{store: store, cfg: cfg, first: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
+	if w, ok := store.(Watcher); ok {
+		w.Watch(a.hub.heard)
+	}
 	a.behind.Add(2)
 	go func() {
 		defer a.behind.Done()
@@ -109,7 +112,7 @@ func (a *Authority) keepHouse(ctx context.Context) {
 // published once that is durable.
 type happening struct {
 	items  []ID     // changed their status
-	ready  []queue  // have one more claimable job
+	ready  []Queue  // have one more claimable job
 	leases []string // tenants with one live lease less
 	counts [counters]int
 }
@@ -159,7 +162,7 @@ func (h *happening) note(it *Item, from Status, now Instant) {
 	}
 	h.items = append(h.items, it.ID)
 	if it.Status == Ready && it.Position(now) == Claimable {
-		h.ready = append(h.ready, queue{it.Tenant, it.Kind})
+		h.ready = append(h.ready, Queue{it.Tenant, it.Kind})
 	}
 	if from.Held() && !it.Status.Held() {
 		h.leases = append(h.leases, it.Tenant)

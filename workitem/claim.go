@@ -87,7 +87,7 @@ func (c *Caller) ClaimNext(ctx context.Context, in *ClaimNextInput) (*ClaimAnswe
 	if wait == 0 {
 		return try()
 	}
-	return c.a.await(ctx, queue{c.p.Tenant, kind}, wait, try)
+	return c.a.await(ctx, Queue{c.p.Tenant, kind}, wait, try)
 }
 
 // lookAgain is how often a waiting claim looks without having been woken: for
@@ -95,7 +95,7 @@ func (c *Caller) ClaimNext(ctx context.Context, in *ClaimNextInput) (*ClaimAnswe
 const lookAgain = time.Second
 
 // await tries until something was claimed or the time is over.
-func (a *Authority) await(ctx context.Context, q queue, wait time.Duration, try func() (*ClaimAnswer, error)) (*ClaimAnswer, error) {
+func (a *Authority) await(ctx context.Context, q Queue, wait time.Duration, try func() (*ClaimAnswer, error)) (*ClaimAnswer, error) {
 	w := a.hub.claim(q)
 	looked := true
 	defer func() { a.hub.dropClaim(w, looked) }()

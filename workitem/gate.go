@@ -57,7 +57,7 @@ func (c *Caller) Consent(ctx context.Context, in *ConsentInput) (*ConsentState, 
 			return err
 		}
 		if it.claimable(now) {
-			h.ready = append(h.ready, queue{it.Tenant, it.Kind})
+			h.ready = append(h.ready, Queue{it.Tenant, it.Kind})
 		}
 		stored, err := tx.Stored(it)
 		if err != nil {

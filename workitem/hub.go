@@ -2,12 +2,6 @@ package workitem
 
 import "sync"
 
-// queue is what a waiting claim waits for.
-type queue struct {
-	tenant string
-	kind   Kind
-}
-
 // hub wakes calls that wait. A wake-up is a hint: whoever is woken looks again. A
 // job that becomes claimable wakes one waiting claim, which is enough, since that
 // one either takes it or finds that somebody else has.
@@ -15,14 +9,14 @@ type hub struct {
 	mu     sync.Mutex
 	closed bool
 	items  map[ID][]chan struct{}
-	claims map[queue][]*waiter
+	claims map[Queue][]*waiter
 	quotas map[string][]*waiter
 }
 
 // waiter is a claim that waits. Its channel has room for one wake-up.
 type waiter struct {
 	wake  chan struct{}
-	queue queue
+	queue Queue
 }
 
 func wake(ch chan struct{}) {
@@ -65,7 +59,7 @@ func (h *hub) dropItem(id ID, ch chan struct{}) {
 }
 
 // claim registers a waiting claim.
-func (h *hub) claim(q queue) *waiter {
+func (h *hub) claim(q Queue) *waiter {
 	w := &waiter{wake: make(chan struct{}, 1), queue: q}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,10 +67,10 @@ func (h *hub) claim(q queue) *waiter {
 		wake(w.wake)
 	}
 	if h.claims == nil {
-		h.claims, h.quotas = map[queue][]*waiter{}, map[string][]*waiter{}
+		h.claims, h.quotas = map[Queue][]*waiter{}, map[string][]*waiter{}
 	}
 	h.claims[q] = append(h.claims[q], w)
-	h.quotas[q.tenant] = append(h.quotas[q.tenant], w)
+	h.quotas[q.Tenant] = append(h.quotas[q.Tenant], w)
 	return w
 }
 
@@ -89,9 +83,9 @@ func (h *hub) dropClaim(w *waiter, looked bool) {
 	if len(h.claims[w.queue]) == 0 {
 		delete(h.claims, w.queue)
 	}
-	h.quotas[w.queue.tenant] = without(h.quotas[w.queue.tenant], w)
-	if len(h.quotas[w.queue.tenant]) == 0 {
-		delete(h.quotas, w.queue.tenant)
+	h.quotas[w.queue.Tenant] = without(h.quotas[w.queue.Tenant], w)
+	if len(h.quotas[w.queue.Tenant]) == 0 {
+		delete(h.quotas, w.queue.Tenant)
 	}
 	if !looked && len(w.wake) > 0 {
 		h.wakeOne(w.queue)
@@ -108,7 +102,7 @@ func without(list []*waiter, w *waiter) []*waiter {
 }
 
 // wakeOne wakes the claim that waits longest of those that were not woken yet.
-func (h *hub) wakeOne(q queue) {
+func (h *hub) wakeOne(q Queue) {
 	for _, w := range h.claims[q] {
 		if len(w.wake) == 0 {
 			wake(w.wake)
@@ -143,6 +137,29 @@ func (h *hub) publish(c *happening) {
 				wake(w.wake)
 				break
 			}
+		}
+	}
+}
+
+// heard wakes those whom a change concerns that another process has made.
+func (h *hub) heard(c *Change) {
+	h.publish(&happening{items: c.Items, ready: c.Ready, leases: c.Leases})
+	if !c.AnyItem && !c.Everything {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, list := range h.items {
+		for _, ch := range list {
+			wake(ch)
+		}
+	}
+	if !c.Everything {
+		return
+	}
+	for _, list := range h.claims {
+		for _, w := range list {
+			wake(w.wake)
 		}
 	}
 }

@@ -8,7 +8,8 @@ type Store interface {
 	// Update runs fn in a transaction and returns once that is durable; waiting
 	// updates may share one transaction. If fn returns an error, nothing that it
 	// wrote is kept and the error is returned as it is. fn may run more than once,
-	// never after Update has returned, and must not keep the Tx. If ctx ends before
+	// never after Update has returned, and must not keep the Tx. Only its last run
+	// counts: what an earlier one has read may have been a guess. If ctx ends before
 	// fn has begun, ctx's error is returned and fn does not run.
 	//
 	// When the store can't be written it returns an error with the code
@@ -21,6 +22,28 @@ type Store interface {
 	Health() error
 	// Close ends the store. Updates that wait are finished first.
 	Close() error
+}
+
+// Watcher is a Store that other processes write too.
+type Watcher interface {
+	// Watch has fn called with what other processes have changed, soon after it is
+	// durable. Changes may be missing.
+	Watch(fn func(*Change))
+}
+
+// Change is what others have changed, for those who wait for it.
+type Change struct {
+	Items      []ID     // changed their status
+	AnyItem    bool     // so did others that are not named
+	Ready      []Queue  // have one more claimable job
+	Leases     []string // tenants with one live lease less
+	Everything bool     // anything may have changed
+}
+
+// Queue is what a waiting claim waits for.
+type Queue struct {
+	Tenant string
+	Kind   Kind
 }
 
 // Reader reads one consistent state.

@@ -150,8 +150,8 @@ func TestImportsPointDownwards(t *testing.T) {
 // SQL that writes the rows of jobs.
 func TestOneWriterOfLifecycles(t *testing.T) {
 	t.Parallel()
-	engines := []string{"workitem/sqlite"}
-	writes := regexp.MustCompile(`(?i)\b(insert\s+(or\s+\w+\s+)?into|update|replace\s+into|delete\s+from)\s+items\b`)
+	engines := []string{"workitem/sqlite", "workitem/postgres"}
+	writes := regexp.MustCompile(`(?i)\b(insert\s+(or\s+\w+\s+)?into|update|replace\s+into|delete\s+from)\s+(items|life)\b`)
 	seen := 0
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {

@@ -98,13 +98,16 @@ var epochTests = []test{
 			})
 			return got
 		}
+		var raised, again int64
 		f.update(func(tx workitem.Tx) error {
-			epoch, err := tx.RaiseEpoch()
-			equal(f, "the new epoch", epoch, 1)
-			again, err2 := tx.Epoch()
-			equal(f, "the epoch in the update", again, 1)
-			return errors.Join(err, err2)
+			var err error
+			if raised, err = tx.RaiseEpoch(); err != nil {
+				return err
+			}
+			again, err = tx.Epoch()
+			return err
 		})
+		equal(f, "the new epoch, and the epoch in the update", []int64{raised, again}, []int64{1, 1})
 		for range 2 {
 			f.epoch(1)
 			equal(f, "the rows", rows(), want)
@@ -151,11 +154,12 @@ var epochTests = []test{
 			f.epoch(0)
 			equal(f, "the row", f.item(c.JobID), row)
 			equal(f, "the counts", f.inside(), before)
-			f.update(func(tx workitem.Tx) error {
-				n, err := tx.Leases(tenant)
-				equal(f, "the live leases", n, 1)
+			leases := 0
+			f.update(func(tx workitem.Tx) (err error) {
+				leases, err = tx.Leases(tenant)
 				return err
 			})
+			equal(f, "the live leases", leases, 1)
 		}
 		f.ok(f.heartbeat(c, time.Minute))
 		f.commit(c, "succeeded", workitem.Committed)

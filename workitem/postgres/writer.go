@@ -1,0 +1,502 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/writ-authority/writ/workitem"
+)
+
+// update is one caller's function on its way through a writer.
+type update struct {
+	ctx   context.Context
+	fn    func(workitem.Tx) error
+	err   error
+	done  chan struct{}
+	wants wants // everything that it is known to read
+}
+
+// The lanes of updates. Those that count the leases of a tenant wait for its lock, so
+// they don't share a transaction with others; those that read what no batch reads have
+// one each.
+const (
+	commits = iota
+	claims
+	alone
+	lanes
+
+	// writers is how many transactions a store has open at most: while one is being
+	// made durable the next one runs.
+	writers = 4
+)
+
+// lane is updates that wait for a writer.
+type lane struct {
+	mu       sync.Mutex
+	waiting  []*update
+	closed   bool
+	arrived  chan struct{} // has a token while something may wait
+	limit    int           // of a batch
+	answered atomic.Int64  // updates that the last transaction has answered
+}
+
+// start starts the writers.
+func (s *Store) start(process string) {
+	for i := range s.lanes {
+		s.lanes[i] = &lane{arrived: make(chan struct{}, 1), limit: maxBatch}
+	}
+	s.lanes[alone].limit = 1
+	for i, lane := range []int{commits, commits, claims, alone} {
+		w := &writer{s: s, lane: s.lanes[lane], alone: lane == alone, name: fmt.Sprintf("%s-%d", process, i)}
+		s.done.Go(w.write)
+	}
+}
+
+// maxBatch bounds how many updates one transaction takes, and with that how long
+// the first of them waits for the last.
+const maxBatch = 512
+
+// Update implements workitem.Store.
+func (s *Store) Update(ctx context.Context, fn func(workitem.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// What the function begins with is found out here, beside the writers.
+	u := &update{ctx: ctx, fn: fn, done: make(chan struct{})}
+	r := &run{s: s}
+	if err := fn(r); !r.missed && !r.wrote {
+		return err
+	}
+	u.wants = r.wants
+	l := s.lane(u)
+	if !l.put(u) {
+		return unavailable("the store is closed", nil)
+	}
+	select {
+	case <-u.done:
+	case <-ctx.Done():
+		for _, l := range s.lanes {
+			if l.withdraw(u) {
+				return ctx.Err()
+			}
+		}
+		// A writer has it: fn may be running, and its outcome is about to be known.
+		<-u.done
+	}
+	return u.err
+}
+
+// lane is where an update belongs by what it reads.
+func (s *Store) lane(u *update) *lane {
+	switch {
+	case u.wants.alone:
+		return s.lanes[alone]
+	case len(u.wants.quotas) > 0:
+		return s.lanes[claims]
+	default:
+		return s.lanes[commits]
+	}
+}
+
+// put adds an update, unless the lane is closed.
+func (l *lane) put(u *update) bool {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return false
+	}
+	l.waiting = append(l.waiting, u)
+	first := len(l.waiting) == 1
+	l.mu.Unlock()
+	if first {
+		l.ring()
+	}
+	return true
+}
+
+// putBack adds an update before the others. A closed lane takes those too that were
+// taken before it was closed.
+func (l *lane) putBack(u *update) {
+	l.mu.Lock()
+	l.waiting = append([]*update{u}, l.waiting...)
+	l.mu.Unlock()
+	l.ring()
+}
+
+func (l *lane) ring() {
+	select {
+	case l.arrived <- struct{}{}:
+	default:
+	}
+}
+
+func (l *lane) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.ring()
+}
+
+// withdraw takes an update back that no writer has taken yet.
+func (l *lane) withdraw(u *update) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, u)
+	if i < 0 {
+		return false
+	}
+	l.waiting = slices.Delete(slices.Clone(l.waiting), i, i+1)
+	return true
+}
+
+// take gives a writer what waits, or nil once the lane was closed and nothing waits
+// any more.
+func (l *lane) take() []*update {
+	for {
+		l.gather()
+		l.mu.Lock()
+		if n := min(len(l.waiting), l.limit); n > 0 {
+			batch := l.waiting[:n:n]
+			l.waiting = l.waiting[n:]
+			rest := len(l.waiting)
+			if rest == 0 {
+				l.waiting = nil
+			}
+			l.mu.Unlock()
+			if rest > 0 {
+				l.ring()
+			}
+			return batch
+		}
+		closed := l.closed
+		l.mu.Unlock()
+		if closed {
+			l.ring() // for the lane's other writer
+			return nil
+		}
+		<-l.arrived
+	}
+}
+
+// gather lets those come back who were answered last: most of them ask again at
+// once, and one transaction for all costs much less than one for the first and one
+// for the rest. It ends as soon as most of them are there, or when nobody has come for
+// a turn or two.
+func (l *lane) gather() {
+	const patience = 2
+	seen := 0
+	for idle := 0; idle < patience; {
+		l.mu.Lock()
+		n := len(l.waiting)
+		l.mu.Unlock()
+		if n >= l.limit || n >= int(l.answered.Load())*3/4 {
+			return
+		}
+		if idle++; n > seen {
+			seen, idle = n, 0
+		}
+		runtime.Gosched()
+	}
+}
+
+// writer runs the updates of a lane, one transaction after another.
+type writer struct {
+	s     *Store
+	lane  *lane
+	alone bool
+	name  string // in the table writers
+	token int64  // of the last transaction
+	known bool   // the table has the name
+	conn  *pgx.Conn
+}
+
+func (w *writer) write() {
+	for {
+		batch := w.lane.take()
+		if batch == nil {
+			return
+		}
+		w.transact(batch)
+	}
+}
+
+// Limits of trying again.
+const (
+	maxTries   = 30               // of a batch that others interfere with
+	maxOutage  = 15 * time.Second // without a connection
+	firstPause = time.Millisecond
+	maxPause   = 500 * time.Millisecond
+)
+
+// errUnknown is a commit of which nobody knows whether it counts.
+var errUnknown = errors.New("the connection was lost while a transaction was committed")
+
+// transact runs a batch until it is durable or can't be.
+func (w *writer) transact(batch []*update) {
+	start := time.Now()
+	strict := false
+	pause := firstPause
+	for tries := 1; ; tries++ {
+		err := w.attempt(batch, strict)
+		if err == nil {
+			w.s.trouble.Store(nil)
+			return
+		}
+		e := sqlError(err)
+		switch {
+		case errors.Is(err, errUnknown):
+			w.refuse(batch, unavailable("the outcome is unknown, since the connection to the database was lost during the commit: ask again", err))
+			return
+		case w.s.ctx.Err() != nil:
+			w.refuse(batch, unavailable("the store is closed", nil))
+			return
+		case isCode(err, divisionByZero, uniqueViolation, serializationFailure, deadlockDetected, lockNotAvailable):
+			// Somebody else was faster; the batch reads again what there is now.
+			w.s.log.Debug("a transaction is tried again", "code", e.Code, "updates", len(batch))
+			strict = true
+			if tries > maxTries {
+				w.refuse(batch, unavailable("the database is too busy", err))
+				return
+			}
+		case e == nil || disconnected(e):
+			if time.Since(start) > maxOutage {
+				w.refuse(batch, unavailable("the database can't be reached", err))
+				return
+			}
+			if tries == 1 {
+				w.s.log.Warn("the connection to the database was lost", "error", err.Error())
+			}
+		case len(batch) > 1:
+			// One of them has something that the database does not take.
+			for i := range batch {
+				w.transact(batch[i : i+1])
+			}
+			return
+		default:
+			w.refuse(batch, unavailable("the store can't be written", err))
+			return
+		}
+		select {
+		case <-time.After(pause/2 + mathrand.N(pause)):
+		case <-w.s.ctx.Done():
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// disconnected says that an error of PostgreSQL ends the connection: the server stops,
+// starts, or takes no more connections.
+func disconnected(e *pgconn.PgError) bool {
+	switch e.Code {
+	case "57P01", "57P02", "57P03", "57P05", "25P03", "53300":
+		return true
+	}
+	return len(e.Code) == 5 && e.Code[:2] == "08"
+}
+
+// refuse answers a batch with an error.
+func (w *writer) refuse(batch []*update, failure *workitem.Error) {
+	w.s.trouble.Store(failure)
+	w.s.log.Error("a transaction failed", "updates", len(batch), "error", fmt.Sprint(failure.Err))
+	for _, u := range batch {
+		u.err = failure
+		close(u.done)
+	}
+}
+
+// signOff notes the number of a transaction, which counts if that does. It comes first,
+// so that whoever looks for it waits until the transaction has ended.
+const signOff = "UPDATE writers SET token = $3, at = greatest(at, " + sqlNow + ") WHERE writer = $2"
+
+// attempt runs a batch once. If it returns an error nothing of the batch was kept,
+// unless that is errUnknown.
+func (w *writer) attempt(batch []*update, strict bool) (err error) {
+	start := time.Now()
+	ctx := w.s.ctx
+	c, err := w.s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	w.conn = c.Conn()
+	if err := w.introduce(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil && !w.conn.IsClosed() {
+			// What has failed is what the matter is; a connection that can't even
+			// do this is closed.
+			if _, e := w.conn.Exec(ctx, "ROLLBACK"); e != nil {
+				_ = w.conn.Close(ctx)
+			}
+		}
+	}()
+	b := newBatch(w, len(batch))
+	b.strict = strict
+	var all wants
+	for _, u := range batch {
+		all.add(&u.wants)
+	}
+	if err := w.load(b, &all, true); err != nil {
+		return err
+	}
+	finished, moved, err := w.runAll(b, batch)
+	if err != nil {
+		return err
+	}
+	ran := time.Now()
+	wrote := b.out.any()
+	if wrote {
+		if err := w.flush(b, true); err != nil {
+			if !w.conn.IsClosed() {
+				return err
+			}
+			if err := w.outcome(ctx, err); err != nil {
+				return err
+			}
+			w.s.log.Warn("a commit was done although the connection was lost", "updates", len(finished))
+		}
+	} else if _, err := w.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		return err
+	}
+	w.finish(b, finished, moved)
+	if wrote {
+		w.s.batch(len(finished), ran.Sub(start), time.Since(ran))
+	}
+	return nil
+}
+
+// finish answers the updates of a transaction that counts, and sends those on that
+// belong elsewhere.
+func (w *writer) finish(b *batch, finished, moved []*update) {
+	w.lane.answered.Store(int64(len(finished)))
+	for _, u := range finished {
+		close(u.done)
+	}
+	for _, u := range slices.Backward(moved) {
+		w.s.lane(u).putBack(u)
+	}
+	w.s.wakes.send(&b.out.change)
+}
+
+// introduce adds the writer to the table of writers once.
+func (w *writer) introduce(ctx context.Context) error {
+	if w.known {
+		return nil
+	}
+	_, err := w.conn.Exec(ctx, "INSERT INTO writers (writer, token, at) VALUES ($2, 0, "+sqlNow+") ON CONFLICT DO NOTHING",
+		w.s.clock.parameter(), w.name)
+	w.known = err == nil
+	return err
+}
+
+// maxRounds bounds how often one transaction reads more. A chain of retries and the
+// children of its adoption take about twenty.
+const maxRounds = 10000
+
+// runAll runs the functions of a batch until each has ended, or belongs into another
+// transaction.
+func (w *writer) runAll(b *batch, batch []*update) (finished, moved []*update, err error) {
+	pending := batch
+	for round := 0; len(pending) > 0; round++ {
+		if round == maxRounds {
+			return nil, nil, fmt.Errorf("a transaction has read %d times and is not done", round)
+		}
+		var again []*update
+		var more wants
+		for _, u := range pending {
+			if u.err = u.ctx.Err(); u.err != nil {
+				finished = append(finished, u)
+				continue
+			}
+			r := &run{b: b, s: w.s, alone: w.alone}
+			u.err = u.fn(r)
+			switch {
+			case r.err != nil:
+				return nil, nil, r.err
+			case !r.missed:
+				if u.err == nil {
+					b.merge(r)
+				}
+				finished = append(finished, u)
+			case w.elsewhere(b, &r.wants):
+				u.wants.add(&r.wants)
+				moved = append(moved, u)
+			default:
+				u.wants.add(&r.wants)
+				more.add(&r.wants)
+				again = append(again, u)
+			}
+			if w.alone && u.err != nil {
+				b.out = writes{} // what was sent already goes with the transaction
+			}
+		}
+		if len(again) > 0 {
+			if err := w.load(b, &more, false); err != nil {
+				return nil, nil, err
+			}
+		}
+		pending = again
+	}
+	return finished, moved, nil
+}
+
+// elsewhere says that a function belongs into another transaction: one that waits for
+// jobs which somebody else has locked, locks other tenants, or is for it alone.
+func (w *writer) elsewhere(b *batch, missing *wants) bool {
+	if missing.alone != w.alone && missing.alone {
+		return true
+	}
+	for tenant := range missing.quotas {
+		if b.quotas[tenant] == nil {
+			return true
+		}
+	}
+	for id := range missing.items {
+		if b.busy[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// outcome finds out what became of a transaction whose commit was not answered
+// because of cause. It is nil if the transaction counts, cause if it does not, and
+// errUnknown if that can't be told.
+func (w *writer) outcome(ctx context.Context, cause error) error {
+	ctx, cancel := context.WithTimeout(ctx, maxOutage)
+	defer cancel()
+	for {
+		var token int64
+		// The row is locked until the transaction has ended.
+		err := w.s.aside.QueryRow(ctx, "SELECT token FROM writers WHERE writer = $1 FOR UPDATE", w.name).Scan(&token)
+		switch {
+		case err == nil && token == w.token:
+			return nil
+		case err == nil:
+			return cause
+		case errors.Is(err, pgx.ErrNoRows):
+			return fmt.Errorf("%w: %w", errUnknown, cause) // of another database
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", errUnknown, cause)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// reader reads rarely used things in the transaction of a batch.
+func (w *writer) reader(b *batch) *reader {
+	return &reader{ctx: w.s.ctx, s: w.s, conn: w.conn, at: b.now, epoch: b.epoch}
+}

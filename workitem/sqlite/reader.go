@@ -131,24 +131,32 @@ func (r *reader) row(n int64) (it *workitem.Item, err error) {
 	return it, err
 }
 
+// recordColumns are the columns of a record in the order in which scanStored reads
+// them.
+const recordColumns = "digest, loose, key, correlation, request, lane, candidate, generation, trace, metadata"
+
+// scanStored reads recordColumns from a column on.
+func scanStored(s *sqlite.Stmt, c int, row int64) (*workitem.Stored, error) {
+	stored := &workitem.Stored{
+		CorrelationID: s.ColumnText(c + 3), RequestID: s.ColumnText(c + 4), LaneID: s.ColumnText(c + 5),
+		CandidateID: s.ColumnText(c + 6), GenerationID: s.ColumnText(c + 7), Trace: s.ColumnText(c + 8),
+		Metadata: make([]byte, s.ColumnLen(c+9)),
+	}
+	s.ColumnBytes(c+9, stored.Metadata)
+	for i, d := range []*workitem.Digest{&stored.Digest, &stored.Loose, &stored.IdempotencyKey} {
+		if s.ColumnBytes(c+i, d[:]) != len(d) {
+			return nil, corrupt("records", row, "has a digest that is not 32 bytes")
+		}
+	}
+	return stored, nil
+}
+
 // Stored implements workitem.Reader.
-func (r *reader) Stored(it *workitem.Item) (*workitem.Stored, error) {
-	var stored *workitem.Stored
-	err := r.query("SELECT digest, loose, key, correlation, request, lane, candidate, generation, trace, metadata FROM records WHERE item = ?",
-		func(b *binder) { b.int(it.Row) },
-		func(s *sqlite.Stmt) error {
-			stored = &workitem.Stored{
-				CorrelationID: s.ColumnText(3), RequestID: s.ColumnText(4), LaneID: s.ColumnText(5),
-				CandidateID: s.ColumnText(6), GenerationID: s.ColumnText(7), Trace: s.ColumnText(8),
-				Metadata: make([]byte, s.ColumnLen(9)),
-			}
-			s.ColumnBytes(9, stored.Metadata)
-			for i, d := range []*workitem.Digest{&stored.Digest, &stored.Loose, &stored.IdempotencyKey} {
-				if s.ColumnBytes(i, d[:]) != len(d) {
-					return corrupt("records", it.Row, "has a digest that is not 32 bytes")
-				}
-			}
-			return nil
+func (r *reader) Stored(it *workitem.Item) (stored *workitem.Stored, err error) {
+	err = r.query("SELECT "+recordColumns+" FROM records WHERE item = ?", func(b *binder) { b.int(it.Row) },
+		func(s *sqlite.Stmt) (err error) {
+			stored, err = scanStored(s, 0, it.Row)
+			return err
 		})
 	if err == nil && stored == nil {
 		err = corrupt("records", it.Row, "is missing")
@@ -160,25 +168,37 @@ func (r *reader) Stored(it *workitem.Item) (*workitem.Stored, error) {
 	return stored, nil
 }
 
+// tombstoneColumns are the columns of a tombstone in the order in which scanTombstone
+// reads them.
+const tombstoneColumns = "id, tenant, kind, status, owner, digest, loose, pruned"
+
+func (s *Store) scanTombstone(r *sqlite.Stmt) (*workitem.Tombstone, error) {
+	tenant, ok := s.tenants.name(r.ColumnInt64(1))
+	if !ok {
+		return nil, corrupt("tombstones", 0, "names a tenant that is not there")
+	}
+	stone := &workitem.Tombstone{
+		Tenant: tenant, Kind: workitem.Kind(r.ColumnInt64(2)), Status: workitem.Status(r.ColumnInt64(3)),
+		Owner: r.ColumnText(4), PrunedAt: workitem.Instant(r.ColumnInt64(7)),
+	}
+	if r.ColumnLen(0) != len(stone.ID) || r.ColumnBytes(0, stone.ID[:]) != len(stone.ID) {
+		return nil, corrupt("tombstones", 0, "has an id that is not 16 bytes")
+	}
+	if r.ColumnBytes(5, stone.Digest[:]) != len(stone.Digest) || r.ColumnBytes(6, stone.Loose[:]) != len(stone.Loose) {
+		return nil, corrupt("tombstones", 0, "has a digest that is not 32 bytes")
+	}
+	return stone, nil
+}
+
 // Tombstone implements workitem.Reader.
 func (r *reader) Tombstone(id workitem.ID) (stone *workitem.Tombstone, err error) {
 	if r.writer && !r.s.state.tombstones {
 		return nil, nil
 	}
-	err = r.query("SELECT tenant, kind, status, owner, digest, loose, pruned FROM tombstones WHERE id = ?", func(b *binder) { b.bytes(id[:]) },
-		func(s *sqlite.Stmt) error {
-			tenant, ok := r.s.tenants.name(s.ColumnInt64(0))
-			if !ok {
-				return corrupt("tombstones", 0, "names a tenant that is not there")
-			}
-			stone = &workitem.Tombstone{
-				ID: id, Tenant: tenant, Kind: workitem.Kind(s.ColumnInt64(1)), Status: workitem.Status(s.ColumnInt64(2)),
-				Owner: s.ColumnText(3), PrunedAt: workitem.Instant(s.ColumnInt64(6)),
-			}
-			if s.ColumnBytes(4, stone.Digest[:]) != len(stone.Digest) || s.ColumnBytes(5, stone.Loose[:]) != len(stone.Loose) {
-				return corrupt("tombstones", 0, "has a digest that is not 32 bytes")
-			}
-			return nil
+	err = r.query("SELECT "+tombstoneColumns+" FROM tombstones WHERE id = ?", func(b *binder) { b.bytes(id[:]) },
+		func(s *sqlite.Stmt) (err error) {
+			stone, err = r.s.scanTombstone(s)
+			return err
 		})
 	return stone, err
 }
@@ -209,16 +229,25 @@ func (r *reader) Linked(parent, child workitem.ID) (linked bool, err error) {
 	return linked, err
 }
 
+// historyColumns are the columns of an event in the order in which scanEvent reads
+// them.
+const historyColumns = "seq, at, event, from_status, to_status, epoch, subject, detail"
+
+// scanEvent reads historyColumns from a column on.
+func scanEvent(s *sqlite.Stmt, c int) workitem.Event {
+	return workitem.Event{
+		Seq: s.ColumnInt(c), At: workitem.Instant(s.ColumnInt64(c + 1)), Name: s.ColumnText(c + 2),
+		From: workitem.Status(s.ColumnInt64(c + 3)), To: workitem.Status(s.ColumnInt64(c + 4)),
+		Epoch: s.ColumnInt64(c + 5), Subject: s.ColumnText(c + 6), Detail: s.ColumnText(c + 7),
+	}
+}
+
 // History implements workitem.Reader.
 func (r *reader) History(it *workitem.Item) (events []workitem.Event, err error) {
-	err = r.query("SELECT seq, at, event, from_status, to_status, epoch, subject, detail FROM history WHERE item = ? ORDER BY seq",
+	err = r.query("SELECT "+historyColumns+" FROM history WHERE item = ? ORDER BY seq",
 		func(b *binder) { b.int(it.Row) },
 		func(s *sqlite.Stmt) error {
-			events = append(events, workitem.Event{
-				Seq: s.ColumnInt(0), At: workitem.Instant(s.ColumnInt64(1)), Name: s.ColumnText(2),
-				From: workitem.Status(s.ColumnInt64(3)), To: workitem.Status(s.ColumnInt64(4)),
-				Epoch: s.ColumnInt64(5), Subject: s.ColumnText(6), Detail: s.ColumnText(7),
-			})
+			events = append(events, scanEvent(s, 0))
 			return nil
 		})
 	return events, err
@@ -337,22 +366,32 @@ func (r *reader) Faults(tenant string) (n int, err error) {
 	return n, err
 }
 
+// claimColumns are the columns of an answered claim request in the order in which
+// scanClaim reads them.
+const claimColumns = "id, epoch, worker, kind, class, fairness, at"
+
+// scanClaim reads claimColumns from a column on.
+func scanClaim(s *sqlite.Stmt, c int) (*workitem.Remembered, error) {
+	found := &workitem.Remembered{
+		Epoch: s.ColumnInt64(c + 1), Worker: s.ColumnText(c + 2), Kind: workitem.Kind(s.ColumnInt64(c + 3)),
+		ResourceClass: s.ColumnText(c + 4), FairnessGroup: s.ColumnText(c + 5), At: workitem.Instant(s.ColumnInt64(c + 6)),
+	}
+	if s.ColumnBytes(c, found.Item[:]) != len(found.Item) {
+		return nil, corrupt("claims", 0, "has an id that is not 16 bytes")
+	}
+	return found, nil
+}
+
 // Remembered implements workitem.Reader.
 func (r *reader) Remembered(tenant, subject, request string) (found *workitem.Remembered, err error) {
-	err = r.query("SELECT id, epoch, worker, kind, class, fairness, at FROM claims WHERE tenant = ? AND subject = ? AND request = ?",
+	err = r.query("SELECT "+claimColumns+" FROM claims WHERE tenant = ? AND subject = ? AND request = ?",
 		func(b *binder) {
 			b.int(r.s.tenants.number(tenant))
 			b.text(subject)
 			b.text(request)
-		}, func(s *sqlite.Stmt) error {
-			found = &workitem.Remembered{
-				Epoch: s.ColumnInt64(1), Worker: s.ColumnText(2), Kind: workitem.Kind(s.ColumnInt64(3)),
-				ResourceClass: s.ColumnText(4), FairnessGroup: s.ColumnText(5), At: workitem.Instant(s.ColumnInt64(6)),
-			}
-			if s.ColumnBytes(0, found.Item[:]) != len(found.Item) {
-				return corrupt("claims", 0, "has an id that is not 16 bytes")
-			}
-			return nil
+		}, func(s *sqlite.Stmt) (err error) {
+			found, err = scanClaim(s, 0)
+			return err
 		})
 	return found, err
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -70,7 +71,8 @@ type Store struct {
 // Open opens the store of a path, making it if there is none. It refuses a file
 // that another process has open (ErrLocked), that is something else (ErrForeign),
 // damaged (ErrCorrupt) or newer (ErrNewerSchema), symbolic links and network file systems
-// (ErrUnsuitable). If ctx has a deadline it waits until then for the other process.
+// (ErrUnsuitable), and stores that were not filled to the end (workitem.ErrUnfinished).
+// If ctx has a deadline it waits until then for the other process.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	file, err := sqlitefile.Open(ctx, o.Path, &format)
 	if err != nil {
@@ -107,6 +109,13 @@ func start(file *sqlitefile.File, o Options) (_ *Store, err error) {
 		}
 	}()
 	s.stmts.conn = s.conn
+	half, err := isUnfinished(s.conn)
+	if err != nil {
+		return nil, err
+	}
+	if half {
+		return nil, fmt.Errorf("%w: import into it again from the beginning, or remove the file", workitem.ErrUnfinished)
+	}
 	if s.state, err = s.load(); err != nil {
 		return nil, err
 	}

@@ -45,14 +45,9 @@ func (t *tx) broken(err error) error {
 }
 
 // do prepares, binds and runs one statement that writes.
-func (t *tx) do(text string, bind func(*binder)) error {
-	s, err := t.stmts.prepare(text)
-	if err != nil {
-		return t.broken(err)
-	}
-	bind(&binder{s: s})
-	return t.wrote(run(s))
-}
+func (t *tx) do(text string, bind func(*binder)) error { return t.wrote(t.stmts.do(text, bind)) }
+
+const insertTenant = "INSERT INTO tenants (tenant, name) VALUES (?, ?)"
 
 // tenant gives the number of a tenant, making it if it is new.
 func (t *tx) tenant(name string) (int64, error) {
@@ -60,7 +55,7 @@ func (t *tx) tenant(name string) (int64, error) {
 		return n, nil
 	}
 	n := int64(t.s.tenants.count() + 1)
-	err := t.do("INSERT INTO tenants (tenant, name) VALUES (?, ?)", func(b *binder) {
+	err := t.do(insertTenant, func(b *binder) {
 		b.int(n)
 		b.text(name)
 	})
@@ -81,7 +76,7 @@ var (
 )
 
 var (
-	insertItem = "INSERT INTO items (" + strings.Join(given, ", ") + ", " + strings.Join(life, ", ") + ") VALUES (?" +
+	insertLife = "INSERT INTO items (" + strings.Join(given, ", ") + ", " + strings.Join(life, ", ") + ") VALUES (?" +
 		strings.Repeat(", ?", len(given)+len(life)-1) + ")"
 	saveItem = "UPDATE items SET " + strings.Join(life, " = ?, ") + " = ? WHERE item = ?"
 )
@@ -117,16 +112,9 @@ func (b *binder) life(it *workitem.Item, p workitem.Position) {
 const insertRecord = `INSERT INTO records (item, digest, loose, key, correlation, request, lane, candidate, generation, trace, metadata)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// Insert implements workitem.Tx.
-func (t *tx) Insert(it *workitem.Item, stored *workitem.Stored, ev workitem.Event) error {
-	tenant, err := t.tenant(it.Tenant)
-	if err != nil {
-		return err
-	}
-	st := t.s.state
-	it.Row = st.next
-	position := it.Position(t.Now())
-	err = t.do(insertItem, func(b *binder) {
+// insertItem writes a row with its number, its record and its labels, by do.
+func insertItem(do func(string, func(*binder)) error, tenant int64, it *workitem.Item, position workitem.Position, stored *workitem.Stored) error {
+	err := do(insertLife, func(b *binder) {
 		b.int(it.Row)
 		b.bytes(it.ID[:])
 		b.int(tenant)
@@ -147,8 +135,7 @@ func (t *tx) Insert(it *workitem.Item, stored *workitem.Stored, ev workitem.Even
 	if err != nil {
 		return err
 	}
-	st.next++
-	err = t.do(insertRecord, func(b *binder) {
+	err = do(insertRecord, func(b *binder) {
 		b.int(it.Row)
 		b.bytes(stored.Digest[:])
 		b.bytes(stored.Loose[:])
@@ -169,7 +156,7 @@ func (t *tx) Insert(it *workitem.Item, stored *workitem.Stored, ev workitem.Even
 		if value == "" {
 			continue
 		}
-		err := t.do("INSERT INTO labels (tenant, label, value, created, id, item) VALUES (?, ?, ?, ?, ?, ?)", func(b *binder) {
+		err := do("INSERT INTO labels (tenant, label, value, created, id, item) VALUES (?, ?, ?, ?, ?, ?)", func(b *binder) {
 			b.int(tenant)
 			b.int(l.number)
 			b.text(value)
@@ -181,6 +168,22 @@ func (t *tx) Insert(it *workitem.Item, stored *workitem.Stored, ev workitem.Even
 			return err
 		}
 	}
+	return nil
+}
+
+// Insert implements workitem.Tx.
+func (t *tx) Insert(it *workitem.Item, stored *workitem.Stored, ev workitem.Event) error {
+	tenant, err := t.tenant(it.Tenant)
+	if err != nil {
+		return err
+	}
+	st := t.s.state
+	it.Row = st.next
+	position := it.Position(t.Now())
+	if err := insertItem(t.do, tenant, it, position, stored); err != nil {
+		return err
+	}
+	st.next++
 	st.count(tenant, it.Kind, 0, it.Status)
 	if it.Status == workitem.Submitted && it.DepState == workitem.DepUnverified {
 		st.unverified = true
@@ -279,25 +282,32 @@ func (t *tx) event(it *workitem.Item, ev workitem.Event, first bool) error {
 	if ev.Name == "" {
 		return nil
 	}
-	const insert = `INSERT INTO history (item, seq, at, event, from_status, to_status, epoch, subject, detail)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`
-	const add = `INSERT INTO history (item, seq, at, event, from_status, to_status, epoch, subject, detail)
-		VALUES (?1, ?2 + (SELECT coalesce(max(seq), 0) FROM history WHERE item = ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9)`
-	text := add
+	text := addEvent
 	if first {
-		text = insert
+		text = insertEvent
 	}
-	return t.do(text, func(b *binder) {
-		b.int(it.Row)
-		b.int(1)
-		b.int(int64(ev.At))
-		b.text(ev.Name)
-		b.int(int64(ev.From))
-		b.int(int64(ev.To))
-		b.int(ev.Epoch)
-		b.optional(ev.Subject)
-		b.optional(ev.Detail)
-	})
+	return t.do(text, func(b *binder) { b.event(it.Row, 1, &ev) })
+}
+
+// insertEvent writes an event with its number, addEvent one behind those that the item
+// has.
+const (
+	insertEvent = `INSERT INTO history (item, seq, at, event, from_status, to_status, epoch, subject, detail)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`
+	addEvent = `INSERT INTO history (item, seq, at, event, from_status, to_status, epoch, subject, detail)
+		VALUES (?1, ?2 + (SELECT coalesce(max(seq), 0) FROM history WHERE item = ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9)`
+)
+
+func (b *binder) event(row int64, seq int, ev *workitem.Event) {
+	b.int(row)
+	b.int(int64(seq))
+	b.int(int64(ev.At))
+	b.text(ev.Name)
+	b.int(int64(ev.From))
+	b.int(int64(ev.To))
+	b.int(ev.Epoch)
+	b.optional(ev.Subject)
+	b.optional(ev.Detail)
 }
 
 // Link implements workitem.Tx.
@@ -365,16 +375,20 @@ func (t *tx) Delete(it *workitem.Item, stone *workitem.Tombstone) error {
 		return nil
 	}
 	st.tombstones = true
-	return t.do("INSERT INTO tombstones (id, tenant, kind, status, owner, digest, loose, pruned) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", func(b *binder) {
-		b.bytes(stone.ID[:])
-		b.int(tenant)
-		b.int(int64(stone.Kind))
-		b.int(int64(stone.Status))
-		b.text(stone.Owner)
-		b.bytes(stone.Digest[:])
-		b.bytes(stone.Loose[:])
-		b.int(int64(stone.PrunedAt))
-	})
+	return t.do(insertTombstone, func(b *binder) { b.tombstone(tenant, stone) })
+}
+
+const insertTombstone = "INSERT INTO tombstones (id, tenant, kind, status, owner, digest, loose, pruned) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+func (b *binder) tombstone(tenant int64, t *workitem.Tombstone) {
+	b.bytes(t.ID[:])
+	b.int(tenant)
+	b.int(int64(t.Kind))
+	b.int(int64(t.Status))
+	b.text(t.Owner)
+	b.bytes(t.Digest[:])
+	b.bytes(t.Loose[:])
+	b.int(int64(t.PrunedAt))
 }
 
 // Remember implements workitem.Tx.
@@ -383,19 +397,23 @@ func (t *tx) Remember(tenant, subject, request string, r *workitem.Remembered) e
 	if err != nil {
 		return err
 	}
-	return t.do(`INSERT INTO claims (tenant, subject, request, id, epoch, worker, kind, class, fairness, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, func(b *binder) {
-		b.int(n)
-		b.text(subject)
-		b.text(request)
-		b.bytes(r.Item[:])
-		b.int(r.Epoch)
-		b.text(r.Worker)
-		b.int(int64(r.Kind))
-		b.text(r.ResourceClass)
-		b.text(r.FairnessGroup)
-		b.int(int64(r.At))
-	})
+	return t.do(insertClaim, func(b *binder) { b.claim(n, subject, request, r) })
+}
+
+const insertClaim = `INSERT INTO claims (tenant, subject, request, id, epoch, worker, kind, class, fairness, at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+func (b *binder) claim(tenant int64, subject, request string, r *workitem.Remembered) {
+	b.int(tenant)
+	b.text(subject)
+	b.text(request)
+	b.bytes(r.Item[:])
+	b.int(r.Epoch)
+	b.text(r.Worker)
+	b.int(int64(r.Kind))
+	b.text(r.ResourceClass)
+	b.text(r.FairnessGroup)
+	b.int(int64(r.At))
 }
 
 // Forget implements workitem.Tx.
@@ -411,17 +429,21 @@ func (t *tx) Forget(before workitem.Instant) error {
 
 // AddToken implements workitem.Tx.
 func (t *tx) AddToken(k *workitem.Token) error {
-	return t.do("INSERT INTO tokens (id, name, hash, subject, tenant, owner, scopes, created, revoked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", func(b *binder) {
-		b.text(k.ID)
-		b.text(k.Name)
-		b.bytes(k.Hash[:])
-		b.text(k.Subject)
-		b.text(k.Tenant)
-		b.text(k.Owner)
-		b.int(int64(k.Scopes))
-		b.int(int64(k.CreatedAt))
-		b.int(int64(k.RevokedAt))
-	})
+	return t.do(insertToken, func(b *binder) { b.token(k) })
+}
+
+const insertToken = "INSERT INTO tokens (id, name, hash, subject, tenant, owner, scopes, created, revoked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+func (b *binder) token(k *workitem.Token) {
+	b.text(k.ID)
+	b.text(k.Name)
+	b.bytes(k.Hash[:])
+	b.text(k.Subject)
+	b.text(k.Tenant)
+	b.text(k.Owner)
+	b.int(int64(k.Scopes))
+	b.int(int64(k.CreatedAt))
+	b.int(int64(k.RevokedAt))
 }
 
 // SaveToken implements workitem.Tx.

@@ -345,6 +345,16 @@ func (q statements) exec(text string) error {
 	return run(s)
 }
 
+// do prepares, binds and runs one statement that has no rows.
+func (q statements) do(text string, bind func(*binder)) error {
+	s, err := q.prepare(text)
+	if err != nil {
+		return err
+	}
+	bind(&binder{s: s})
+	return run(s)
+}
+
 // run executes a bound statement that has no rows.
 func run(s *sqlite.Stmt) error {
 	_, err := s.Step()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,12 +35,27 @@ func (a *app) mcp() *cobra.Command {
 			} else if err := release(); err != nil {
 				return err
 			}
-			server := mcp.New(mcp.Config{Open: jobs.open, Version: version(), Logger: slog.New(slog.NewTextHandler(a.err, nil))})
+			owner, err := a.taskOwner()
+			if err != nil {
+				return err
+			}
+			server := mcp.New(mcp.Config{Open: jobs.open, Owner: func(context.Context) string { return owner },
+				Version: version(), Logger: slog.New(slog.NewTextHandler(a.err, nil))})
 			return server.Run(c.Context(), &mcp.Lines{In: a.in, Out: a.out})
 		},
 	}
 	a.connectionFlags(c)
 	return c
+}
+
+// taskOwner is the owner whose jobs are tasks. Of a server's token nobody here knows
+// the owner.
+func (a *app) taskOwner() (string, error) {
+	if a.serverURL() != "" && !strings.HasPrefix(a.bearer(), "dev:") {
+		return "", nil
+	}
+	_, owner, err := a.caller()
+	return owner, err
 }
 
 // jobsOfCalls opens the work item authority for calls that may overlap, and closes it

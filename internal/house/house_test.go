@@ -28,6 +28,7 @@ var aside = []string{
 	"authority/crashtest",
 	"gitrepo/gitrepotest",
 	"internal/pgtest",
+	"server/mcp/conformance",
 	"server/rest/resttest",
 	"workitem/storetest",
 	"docs",

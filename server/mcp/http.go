@@ -46,6 +46,8 @@ type HTTPConfig struct {
 	Version string
 	// Logger is told of internal errors and panics. Nil is slog's default.
 	Logger *slog.Logger
+	// Extension is that of Config.
+	Extension *Extension
 	// Done, if not nil, is told of every request that has been answered, with its
 	// context. A batch shows one of its calls.
 	Done func(context.Context, Call)
@@ -110,12 +112,13 @@ func NewHandler(cfg HTTPConfig) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	server := New(Config{Version: cfg.Version, Logger: cfg.Logger,
+	server := New(Config{Version: cfg.Version, Logger: cfg.Logger, Extension: cfg.Extension,
+		Owner: func(ctx context.Context) string { return exchangeOf(ctx).call.Principal.Owner },
 		Open: func(ctx context.Context) (operation.Jobs, func() error, error) {
 			return exchangeOf(ctx).jobs, func() error { return nil }, nil
 		}})
 	h := &handler{cfg: cfg, next: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
-		&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
+		&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: cfg.Extension == nil || !cfg.Extension.Events, MaxRequestBodyBytes: maxBody,
 			DisableLocalhostProtection:   true, // names are checked here, where proxies are known
 			PropagateRequestCancellation: true})}
 	for _, o := range cfg.Origins {
@@ -169,7 +172,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		if message := malformed(body); message != "" {
 			x.call.Code = workitem.InvalidRequest
-			protocolError(w, http.StatusBadRequest, -32700, message)
+			protocolError(w, http.StatusBadRequest, -32700, nil, message)
+			return
+		}
+		if id, message := misnamed(r.Header, body); message != "" {
+			x.call.Code = workitem.InvalidRequest
+			protocolError(w, http.StatusBadRequest, sdk.CodeHeaderMismatch, id, message)
 			return
 		}
 	}
@@ -294,13 +302,16 @@ func own(origin, host string) bool {
 }
 
 func forbidden(w http.ResponseWriter, message string) {
-	protocolError(w, http.StatusForbidden, -32600, message)
+	protocolError(w, http.StatusForbidden, -32600, nil, message)
 }
 
-// protocolError answers with an error of the protocol that belongs to no message. The
-// text is a fixed one.
-func protocolError(w http.ResponseWriter, status, code int, message string) {
-	body := errorBody([]byte("null"), code, message)
+// protocolError answers with an error of the protocol, to the message with an id or
+// to none. The text is a fixed one.
+func protocolError(w http.ResponseWriter, status, code int, id jsontext.Value, message string) {
+	if id == nil {
+		id = jsontext.Value("null")
+	}
+	body := errorBody(id, code, message)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}

@@ -68,16 +68,21 @@ func (s *surface) read(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.
 	o, _ := operation.ByName(name)
 	out, err := s.readOne(ctx, o, id)
 	if err != nil {
-		text := s.problem(ctx, o, err)
-		code := int64(jsonrpc.CodeInvalidParams)
-		p, _ := rest.NewProblem(err, "")
-		if p.Status >= 500 {
-			code = jsonrpc.CodeInternalError
-		}
-		return nil, &jsonrpc.Error{Code: code, Message: p.Title + ": " + p.Detail, Data: text}
+		return nil, s.refusal(ctx, o, err)
 	}
 	record(ctx, o, "")
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: mediaType, Text: string(out)}}}, nil
+}
+
+// refusal is a failure as an error of the protocol, whose data are what REST answers.
+func (s *surface) refusal(ctx context.Context, o *operation.Operation, err error) error {
+	text := s.problem(ctx, o, err)
+	code := int64(jsonrpc.CodeInvalidParams)
+	p, _ := rest.NewProblem(err, "")
+	if p.Status >= 500 {
+		code = jsonrpc.CodeInternalError
+	}
+	return &jsonrpc.Error{Code: code, Message: p.Title + ": " + p.Detail, Data: text}
 }
 
 func (s *surface) readOne(ctx context.Context, o *operation.Operation, id string) (text []byte, err error) {

@@ -2,10 +2,12 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -20,15 +22,37 @@ type Config struct {
 	// Open gives the verbs for one call, and what ends their use. It may be called
 	// concurrently.
 	Open func(context.Context) (operation.Jobs, func() error, error)
+	// Owner gives the owner of the caller of a call, whose jobs are the caller's tasks.
+	// Where it is nil or gives nothing, every job that the caller may read is one.
+	Owner func(context.Context) string
 	// Version is the version that the server tells its clients.
 	Version string
 	// Logger is told of internal errors and panics, with their causes. Nil is slog's
 	// default.
 	Logger *slog.Logger
+	// Extension, if not nil, is offered beside the verbs.
+	Extension *Extension
+}
+
+// Extension is what a suite of tests of the protocol needs beside the verbs, which
+// have no prompts, for instance. The server that is shipped has none.
+type Extension struct {
+	// Options changes the options of the SDK's server.
+	Options func(*sdk.ServerOptions)
+	// Add adds tools, resources and prompts.
+	Add func(*sdk.Server)
+	// Tasks gives tasks beside the jobs.
+	Tasks func(jobs Tasks) Tasks
+	// Events has calls over HTTP answered with streams of events, in which notifications
+	// precede the answer. No verb sends any.
+	Events bool
 }
 
 // surface is what one server offers.
-type surface struct{ cfg Config }
+type surface struct {
+	cfg   Config
+	tasks Tasks
+}
 
 var listInput = reflect.TypeFor[workitem.ListInput]()
 
@@ -63,10 +87,13 @@ func New(cfg Config) *sdk.Server {
 		cfg.Logger = slog.Default()
 	}
 	s := &surface{cfg: cfg}
-	server := sdk.NewServer(&sdk.Implementation{Name: "writ", Title: "Writ", Version: cfg.Version}, &sdk.ServerOptions{
+	s.tasks = jobTasks{s}
+	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}
+	capabilities.AddExtension(TasksExtension, nil)
+	options := &sdk.ServerOptions{
 		Instructions:              instructions,
 		SupportedProtocolVersions: Versions(),
-		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
+		Capabilities:              capabilities,
 		SetCacheable: func(_ context.Context, req sdk.Request, c *sdk.Cacheable) {
 			if _, ok := req.(*sdk.ReadResourceRequest); ok {
 				c.TTLMs, c.CacheScope = 0, "private"
@@ -74,13 +101,23 @@ func New(cfg Config) *sdk.Server {
 			}
 			c.TTLMs, c.CacheScope = listTTL, "public"
 		},
-	})
+	}
+	x := cfg.Extension
+	if x != nil {
+		x.Options(options)
+		s.tasks = x.Tasks(s.tasks)
+	}
+	server := sdk.NewServer(&sdk.Implementation{Name: "writ", Title: "Writ", Version: cfg.Version}, options)
 	all, operations := offered()
 	for i, t := range all {
 		server.AddTool(t, s.handler(operations[i]))
 	}
 	s.resources(server)
-	server.AddReceivingMiddleware(s.guard)
+	s.addTasks(server)
+	if x != nil {
+		x.Add(server)
+	}
+	server.AddReceivingMiddleware(s.guard, created)
 	return server
 }
 
@@ -94,27 +131,23 @@ func (s *surface) guard(next sdk.MethodHandler) sdk.MethodHandler {
 				res, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the authority has failed"}
 			}
 		}()
-		switch r := req.(type) {
+		res, err = next(ctx, method, req)
+		var e *jsonrpc.Error
+		if !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
+			return res, err
+		}
+		switch req.(type) {
 		case *sdk.ReadResourceRequest:
-			if _, _, ok := resourceOf(r.Params.URI); !ok {
+			if e.Message == "Resource not found" {
 				return nil, errNoResource
 			}
 		case *sdk.CallToolRequest:
-			if !known[r.Params.Name] {
+			if strings.HasPrefix(e.Message, "unknown tool ") {
 				return nil, errNoTool
 			}
 		}
-		return next(ctx, method, req)
+		return res, err
 	}
 }
 
 var errNoTool = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such tool; tools/list has all of them"}
-
-// known are the names of the tools.
-var known = func() map[string]bool {
-	m := map[string]bool{}
-	for _, name := range Tools {
-		m[name] = true
-	}
-	return m
-}()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,13 +34,15 @@ const listLimit = 20
 // tools gives every tool with its operation.
 func tools() (all []*sdk.Tool, operations []*operation.Operation) {
 	for _, name := range Tools {
-		o, ok := operation.ByName(name)
-		if !ok {
-			panic("mcp: there is no operation " + name)
-		}
+		o := mustOperation(name)
 		in := inputSchema(o)
 		if o.In == listInput {
 			at(in, "properties", "limit").(object)["description"] = "1 to 1000 (default " + strconv.Itoa(listLimit) + ")"
+		}
+		out := outputSchema(o)
+		if o == submitJob {
+			// The task that a job is ends with its result, which has all other members.
+			out["required"] = slices.DeleteFunc(out["required"].([]any), func(name any) bool { return name == "deduplicated" })
 		}
 		no := false
 		destructive := o.Destructive
@@ -48,7 +51,7 @@ func tools() (all []*sdk.Tool, operations []*operation.Operation) {
 			Description: o.Summary + ". " + o.Description + "\n\nScope: " + strings.Join(o.Scope.Names(), " and ") + ".",
 			Annotations: &sdk.ToolAnnotations{Title: o.Summary, ReadOnlyHint: o.ReadOnly, IdempotentHint: o.Idempotent,
 				DestructiveHint: &destructive, OpenWorldHint: &no},
-			InputSchema: in, OutputSchema: outputSchema(o),
+			InputSchema: in, OutputSchema: out,
 		})
 		operations = append(operations, o)
 	}
@@ -70,6 +73,11 @@ func (s *surface) handler(o *operation.Operation) sdk.ToolHandler {
 		}
 		record(ctx, o, "")
 		res := &sdk.CallToolResult{StructuredContent: jsonText(text), Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}}
+		if h, ok := out.(*workitem.Handle); ok && DeclaresTasks(req) {
+			if t := s.submitted(ctx, h); t != nil {
+				t.StructuredContent, res.StructuredContent = res.StructuredContent, t
+			}
+		}
 		if a, ok := out.(*workitem.ClaimAnswer); ok && a.Trace != "" {
 			res.Meta = sdk.Meta{traceparent: a.Trace}
 		}

@@ -142,33 +142,42 @@ func do[Out any](ctx context.Context, c *Client, name string, in any) (*Out, err
 	}
 }
 
+// request is one to the server, with the credential.
+func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, *failure) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, &failure{err: &workitem.Error{Code: workitem.InvalidRequest, Err: err, Message: "the call can't be written as a URL"}}
+	}
+	token := c.cfg.Token
+	if c.cfg.TokenSource != nil {
+		if token, err = c.cfg.TokenSource(ctx); err != nil {
+			return nil, &failure{err: &workitem.Error{Code: workitem.Unauthenticated, Err: err, Message: "there is no token for the server: " + err.Error()}}
+		}
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	r.Header.Set("User-Agent", c.cfg.UserAgent)
+	return r, nil
+}
+
 // once makes one call.
 func (c *Client) once(ctx context.Context, request operation.Request, out any) *failure {
 	var body io.Reader
 	if request.Body != nil {
 		body = bytes.NewReader(request.Body)
 	}
-	r, err := http.NewRequestWithContext(ctx, request.Method, c.base+request.Path, body)
-	if err != nil {
-		return &failure{err: &workitem.Error{Code: workitem.InvalidRequest, Err: err, Message: "the call can't be written as a URL"}}
+	r, f := c.request(ctx, request.Method, request.Path, body)
+	if f != nil {
+		return f
 	}
 	for name, values := range request.Header {
 		r.Header[name] = values
-	}
-	token := c.cfg.Token
-	if c.cfg.TokenSource != nil {
-		if token, err = c.cfg.TokenSource(ctx); err != nil {
-			return &failure{err: &workitem.Error{Code: workitem.Unauthenticated, Err: err, Message: "there is no token for the server: " + err.Error()}}
-		}
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	r.Header.Set("Accept", "application/json, application/problem+json")
-	r.Header.Set("User-Agent", c.cfg.UserAgent)
 	response, err := c.http.Do(r)
 	if err != nil {
 		return unreachable(ctx, err)

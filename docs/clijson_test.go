@@ -132,6 +132,7 @@ func TestJSONContractNamesEveryMember(t *testing.T) {
 		"writ.job-epoch.v1":        workitem.EpochRaised{},
 		"writ.job-stats.v1":        workitem.Stats{},
 		"writ.job-kinds.v1":        workitem.Kinds{},
+		"job-rows":                 workitem.Sizes{},
 		"writ.token.v1":            workitem.NewToken{},
 		"writ.tokens.v1":           workitem.TokenList{},
 		"writ.token-entry.v1":      workitem.TokenEntry{},
@@ -611,6 +612,11 @@ func jobs(t *testing.T, run func(schema string, exit int, args ...string) map[st
 	run("writ.job-pruned.v1", 0, "job", "prune", "--older-than", "1h")
 	run("writ.job-epoch.v1", 0, "job", "bump-epoch")
 	run("writ.job-kinds.v1", 0, "job", "kinds")
+	jobs, elsewhere := filepath.Join(t.TempDir(), "jobs"), filepath.Join(t.TempDir(), "elsewhere")
+	run("writ.job-export.v1", 0, "job", "export", jobs)
+	run("writ.error.v1", 4, "job", "export", jobs)
+	run("writ.error.v1", 4, "job", "import", jobs)
+	run("writ.job-import.v1", 0, "job", "import", jobs, "--data", elsewhere)
 
 	token := run("writ.token.v1", 0, "token", "create", "ci", "--scope", "jobs:read")["id"].(string)
 	run("writ.token-entry.v1", 0, "token", "revoke", token)

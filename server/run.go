@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/writ-authority/writ/server/operation"
 	"github.com/writ-authority/writ/workitem"
 	"github.com/writ-authority/writ/workitem/sqlite"
+	"github.com/writ-authority/writ/workitem/transfer"
 )
 
 // storePatience is how long a start waits for a command that has the store open.
@@ -67,6 +69,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		tokens:  a,
 		health:  a.Health,
 		totals:  func(ctx context.Context) (totals, error) { return readTotals(ctx, store) },
+		export: func(ctx context.Context, w io.Writer, o transfer.Options) error {
+			_, err := transfer.Export(ctx, store, w, o)
+			return err
+		},
 		release: a.Release,
 	}, m)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/writ-authority/writ/server/operation"
 	"github.com/writ-authority/writ/server/rest"
 	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/transfer"
 )
 
 // work is the work item authority as the server needs it.
@@ -25,6 +27,7 @@ type work struct {
 	tokens  auth.Tokens
 	health  func() error
 	totals  func(context.Context) (totals, error)
+	export  func(context.Context, io.Writer, transfer.Options) error
 	release func() // ends calls that wait
 }
 
@@ -38,8 +41,9 @@ type Server struct {
 	tracing *tracing
 	handler http.Handler
 
-	slots    chan struct{} // one for each request that may run
-	stopping atomic.Bool
+	slots     chan struct{} // one for each request that may run
+	exporting atomic.Bool
+	stopping  atomic.Bool
 }
 
 // newServer makes a server of settings with defaults. m is the observer of the
@@ -83,11 +87,14 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("/readyz", s.readyz)
 	mux.Handle("/metrics", s.guardMetrics(s.metrics.handler()))
 	calls := s.watch(s.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == mcp.Path {
+		switch r.URL.Path {
+		case mcp.Path:
 			tools.ServeHTTP(w, r)
-			return
+		case transfer.Path:
+			s.serveExport(w, r)
+		default:
+			verbs.ServeHTTP(w, r)
 		}
-		verbs.ServeHTTP(w, r)
 	})))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -27,6 +27,7 @@ import (
 	"github.com/writ-authority/writ/server/rest"
 	"github.com/writ-authority/writ/server/rest/resttest"
 	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/transfer"
 )
 
 // lines is a log in memory.
@@ -55,6 +56,7 @@ type bundle struct {
 	health   atomic.Pointer[error]
 	totals   totals
 	failing  error // of totals
+	export   func(context.Context, io.Writer, transfer.Options) error
 	released chan struct{}
 }
 
@@ -78,6 +80,9 @@ func setup(t *testing.T, change func(*Config)) *bundle {
 			return nil
 		},
 		totals:  func(context.Context) (totals, error) { return b.totals, b.failing },
+		export: func(ctx context.Context, w io.Writer, o transfer.Options) error {
+			return b.export(ctx, w, o)
+		},
 		release: sync.OnceFunc(func() { close(b.released) }),
 	}
 	if b.Server, err = newServer(t.Context(), cfg, w, newMetrics()); err != nil {

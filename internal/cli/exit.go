@@ -22,6 +22,7 @@ import (
 	"github.com/writ-authority/writ/server"
 	"github.com/writ-authority/writ/workitem"
 	"github.com/writ-authority/writ/workitem/sqlite"
+	"github.com/writ-authority/writ/workitem/transfer"
 )
 
 // The exit codes of every command.
@@ -74,6 +75,12 @@ var codes = []struct {
 	{&workitem.Error{Code: workitem.TooManyRequests}, exitUnavailable, "too_many_requests"},
 	{workitem.ErrAuthorityUnavailable, exitUnavailable, "authority_unavailable"},
 	{workitem.ErrInternal, exitCorrupt, "internal_error"},
+	{workitem.ErrOccupied, exitConflict, "not_empty"},
+	{workitem.ErrUnfinished, exitRefused, "import_unfinished"},
+	{transfer.ErrFormat, exitUsage, "not_an_export"},
+	{transfer.ErrNewer, exitCorrupt, "newer_format"},
+	{transfer.ErrDamaged, exitCorrupt, "corrupt"},
+	{transfer.ErrMiscounted, exitCorrupt, "corrupt"},
 	{cell.ErrCommitUnknown, exitUnavailable, "commit-unknown"},
 	{cell.ErrExport, exitUsage, "not_an_export"},
 	{cell.ErrCorrupt, exitCorrupt, "corrupt"},
@@ -199,6 +206,11 @@ func adviceOf(err error) string {
 	}{
 		{nox.ErrHalt, "if it ends at all, let it take more with --steps"},
 		{errNoJobs, "submit one with `writ job submit`, or say where the jobs are with --data or --server"},
+		{workitem.ErrUnfinished, "repeat `writ job import`, which begins anew, or remove the store"},
+		{workitem.ErrOccupied, "import into a store that is new"},
+		{transfer.ErrFormat, "`writ job export` writes what can be imported"},
+		{transfer.ErrDamaged, "export again; an import that was refused begins anew"},
+		{transfer.ErrNewer, "use the newer version of writ"},
 		{errNoCells, "make a cell with `writ cell create`, or say where the cells are with --data"},
 		{cell.ErrCommitUnknown, "check the disk, then do the same again with the same nonce: the answer tells"},
 		{cell.ErrCorrupt, "`writ cell verify` shows everything that is wrong; check the disk, then import the cells again or restore a copy"},

@@ -15,7 +15,8 @@ func (a *app) job() *cobra.Command {
 	c := group("job", "Submit jobs, follow them, and work on them as a worker does",
 		a.jobSubmit(), a.jobGet(), a.jobList(), a.jobWatch(), a.jobResult(), a.jobExplain(), a.jobHistory(), a.jobGraph(),
 		a.jobCancel(), a.jobRetry(), a.jobClaim(), a.jobClaimNext(), a.jobHeartbeat(), a.jobCheckpoint(), a.jobCommit(),
-		a.jobDefer(), a.jobConsent(), a.jobReconcile(), a.jobPrune(), a.jobBumpEpoch(), a.jobStats(), a.jobKinds())
+		a.jobDefer(), a.jobConsent(), a.jobReconcile(), a.jobPrune(), a.jobBumpEpoch(), a.jobStats(), a.jobKinds(),
+		a.jobExport(), a.jobImport())
 	c.Long = "The commands of this group work on the jobs of one tenant: with --server those of a server,\n" +
 		"else those of the data directory, in the process or through the server that has it open.\n" +
 		"docs/jobs.md explains jobs with a worked example."

@@ -210,38 +210,46 @@ func (a *app) askWhile(ctx context.Context, left func() time.Duration, ask func(
 // that has the data directory open, else the store there, which create makes if it
 // is missing.
 func (a *app) openJobs(ctx context.Context, create bool) (*authorityOfJobs, error) {
+	return reach(ctx, a, connected, func(place jobsPlace, p workitem.Principal) (*authorityOfJobs, error) {
+		return openAuthority(ctx, place, create, p)
+	})
+}
+
+// reach calls remote for the server that is named, or for the one that has the data
+// directory open, else local for the place where the jobs are and the person there.
+func reach[T any](ctx context.Context, a *app, remote func(client.Config) (T, error), local func(jobsPlace, workitem.Principal) (T, error)) (none T, err error) {
 	if err := either("--server and --data", a.at.server != "", a.data != ""); err != nil {
-		return nil, err
+		return none, err
 	}
 	if at := a.serverURL(); at != "" {
-		return connected(client.Config{URL: at, Token: a.bearer()})
+		return remote(client.Config{URL: at, Token: a.bearer()})
 	}
 	if a.at.token != "" {
-		return nil, &usageError{errors.New("--token is for a server; --server says which")}
+		return none, &usageError{errors.New("--token is for a server; --server says which")}
 	}
 	data, err := a.dataDir(ctx)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	tenant, owner, err := a.caller()
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	// A server that is just starting holds the store before it answers.
 	for last := time.Now().Add(storeTimeout); ; {
 		socket := server.SocketPath(data)
 		serving, err := server.Answers(ctx, socket)
 		if err != nil {
-			return nil, err
+			return none, err
 		}
 		if serving {
-			return connected(client.Config{Socket: socket, Token: localToken(tenant, owner)})
+			return remote(client.Config{Socket: socket, Token: localToken(tenant, owner)})
 		}
-		jobs, err := openStore(ctx, data, create, workitem.Principal{
+		reached, err := local(jobsPlace{data}, workitem.Principal{
 			Subject: owner, Tenant: tenant, Owner: owner, Scopes: workitem.ScopeAdmin, Local: true,
 		})
 		if err == nil || !errors.Is(err, sqlite.ErrLocked) || time.Now().After(last) {
-			return jobs, err
+			return reached, err
 		}
 	}
 }
@@ -253,11 +261,14 @@ const (
 	lockTimeout  = 250 * time.Millisecond
 )
 
-// openStore opens the store of a data directory in this process.
-func openStore(ctx context.Context, data string, create bool, p workitem.Principal) (*authorityOfJobs, error) {
-	path := server.StorePath(data)
+// jobsPlace is where the jobs are that no server has open.
+type jobsPlace struct{ data string }
+
+// open opens the store, which create makes if it is missing.
+func (p jobsPlace) open(ctx context.Context, create bool) (workitem.Store, error) {
+	path := server.StorePath(p.data)
 	if create {
-		if err := vfs.MkdirAll(vfs.OS, data, 0o700); err != nil {
+		if err := vfs.MkdirAll(vfs.OS, p.data, 0o700); err != nil {
 			return nil, err
 		}
 	} else if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -267,7 +278,22 @@ func openStore(ctx context.Context, data string, create bool, p workitem.Princip
 	}
 	patience, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	store, err := sqlite.Open(patience, sqlite.Options{Path: path})
+	return sqlite.Open(patience, sqlite.Options{Path: path})
+}
+
+// fill opens the store to fill it.
+func (p jobsPlace) fill(ctx context.Context) (workitem.Loader, error) {
+	if err := vfs.MkdirAll(vfs.OS, p.data, 0o700); err != nil {
+		return nil, err
+	}
+	patience, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return sqlite.Fill(patience, server.StorePath(p.data))
+}
+
+// openAuthority opens the authority of a place in this process.
+func openAuthority(ctx context.Context, place jobsPlace, create bool, p workitem.Principal) (*authorityOfJobs, error) {
+	store, err := place.open(ctx, create)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,8 +15,16 @@ import (
 	"github.com/writ-authority/writ/workitem"
 )
 
-// page is how many rows are read at once.
-const page = 512
+// Where a server gives its export, to whom may see everything that it has.
+const (
+	Path        = "/export"
+	ContentType = "application/x-ndjson"
+)
+
+const (
+	page  = 512      // rows that are read at once
+	chunk = 64 << 10 // bytes that are written at once
+)
 
 // Options say what is exported, and who is told how far it has come.
 type Options struct {
@@ -38,7 +47,7 @@ type Summary struct {
 func Export(ctx context.Context, store interface {
 	View(context.Context, func(workitem.Reader) error) error
 }, w io.Writer, o Options) (*Summary, error) {
-	e := &exporter{ctx: ctx, w: w, sum: sha256.New(), o: o, counts: map[count]int64{}}
+	e := &exporter{ctx: ctx, w: bufio.NewWriterSize(w, chunk), sum: sha256.New(), o: o, counts: map[count]int64{}}
 	err := store.View(ctx, func(r workitem.Reader) error {
 		d, ok := r.(workitem.Dumper)
 		if !ok {
@@ -50,6 +59,9 @@ func Export(ctx context.Context, store interface {
 		return nil, err
 	}
 	err = e.write(&line{End: &end{Rows: e.done.Rows, SHA256: hex.EncodeToString(e.sum.Sum(nil))}})
+	if err == nil {
+		err = e.w.Flush()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +70,7 @@ func Export(ctx context.Context, store interface {
 
 type exporter struct {
 	ctx    context.Context
-	w      io.Writer
+	w      *bufio.Writer
 	sum    hash.Hash
 	o      Options
 	text   []byte          // of a line, used again

@@ -66,7 +66,7 @@ func Import(ctx context.Context, r io.Reader, fill func(context.Context) (workit
 // was written is of no use if Copy returns an error.
 func Copy(w io.Writer, r io.Reader) (*Summary, error) {
 	var sum Summary
-	s := newScanner(r)
+	s, out := newScanner(r), bufio.NewWriterSize(w, chunk)
 	for {
 		if err := s.read(); err != nil {
 			return nil, err
@@ -91,12 +91,12 @@ func Copy(w io.Writer, r io.Reader) (*Summary, error) {
 		} else if err := s.last(end); err != nil {
 			return nil, err
 		}
-		if _, err := w.Write(s.text); err != nil {
+		if _, err := out.Write(s.text); err != nil {
 			return nil, err
 		}
 		if end != nil {
 			sum.Rows = end.Rows
-			return &sum, nil
+			return &sum, out.Flush()
 		}
 	}
 }

@@ -14,6 +14,9 @@ import (
 type Config struct {
 	// Data is the data directory. It is made if it is not there.
 	Data string
+	// JobsDB, if it is not empty, is the URL of the PostgreSQL database that has the
+	// jobs instead of the data directory.
+	JobsDB string
 	// Listen is the TCP address, or ListenNone. Default DefaultListen.
 	Listen string
 	// InsecureListen lets a listener that is not on loopback speak plain HTTP.

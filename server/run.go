@@ -12,6 +12,7 @@ import (
 	"github.com/writ-authority/writ/internal/vfs"
 	"github.com/writ-authority/writ/server/operation"
 	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/postgres"
 	"github.com/writ-authority/writ/workitem/sqlite"
 	"github.com/writ-authority/writ/workitem/transfer"
 )
@@ -22,11 +23,11 @@ const storePatience = 5 * time.Second
 // StorePath is where the jobs of a data directory are.
 func StorePath(data string) string { return filepath.Join(data, "work.db") }
 
-// Run opens the job store of a data directory, making both if they are not there,
-// and serves it until ctx ends. It returns once everything that was begun has
-// ended and the store is closed.
+// Run opens the job store of a data directory, making both if they are not there, or
+// that of a database, and serves it until ctx ends. It returns once everything that was
+// begun has ended and the store is closed.
 //
-// Wrong settings are an ErrUsage. A store that another process has open is an
+// Wrong settings are an ErrUsage. A data directory that another process has open is an
 // ErrRunning or a sqlite.ErrLocked; nothing of it is touched.
 func Run(ctx context.Context, cfg Config) (err error) {
 	cfg, err = cfg.withDefaults()
@@ -49,9 +50,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	m := newMetrics()
-	patience, cancel := context.WithTimeout(ctx, storePatience)
-	store, err := sqlite.Open(patience, sqlite.Options{Path: StorePath(cfg.Data), Batch: m.Batch})
-	cancel()
+	store, err := openStore(ctx, &cfg, m)
 	if err != nil {
 		return err
 	}
@@ -65,10 +64,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	s, err := newServer(ctx, cfg, work{
-		as:      func(p workitem.Principal) operation.Jobs { return a.As(p) },
-		tokens:  a,
-		health:  a.Health,
-		totals:  func(ctx context.Context) (totals, error) { return readTotals(ctx, store) },
+		as:     func(p workitem.Principal) operation.Jobs { return a.As(p) },
+		tokens: a,
+		health: a.Health,
+		totals: func(ctx context.Context) (totals, error) { return readTotals(ctx, store) },
 		export: func(ctx context.Context, w io.Writer, o transfer.Options) error {
 			_, err := transfer.Export(ctx, store, w, o)
 			return err
@@ -81,6 +80,37 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	return s.listen(ctx, cert)
 }
+
+// openStore opens the store that the settings name.
+func openStore(ctx context.Context, cfg *Config, m *metrics) (workitem.Store, error) {
+	patience, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	if cfg.JobsDB == "" {
+		return sqlite.Open(patience, sqlite.Options{Path: StorePath(cfg.Data), Batch: m.Batch})
+	}
+	// The socket of the data directory is for one server, whose jobs are elsewhere.
+	lock, err := vfs.OS.Lock(patience, StorePath(cfg.Data)+".lock", vfs.Exclusive)
+	if errors.Is(err, vfs.ErrLocked) {
+		err = sqlite.ErrLocked
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", StorePath(cfg.Data), err)
+	}
+	store, err := postgres.Open(ctx, postgres.Options{URL: cfg.JobsDB, Batch: m.Batch, Log: cfg.Log})
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return &elsewhere{Store: store, lock: lock}, nil
+}
+
+// elsewhere is a store of jobs that is not in the data directory, which is locked as
+// long as the store is open.
+type elsewhere struct {
+	workitem.Store
+	lock vfs.Lock
+}
+
+func (s *elsewhere) Close() error { return errors.Join(s.Store.Close(), s.lock.Unlock()) }
 
 // refuseSecond refuses to start beside a server that answers, without waiting for
 // its store.

@@ -79,7 +79,7 @@ func setup(t *testing.T, change func(*Config)) *bundle {
 			}
 			return nil
 		},
-		totals:  func(context.Context) (totals, error) { return b.totals, b.failing },
+		totals: func(context.Context) (totals, error) { return b.totals, b.failing },
 		export: func(ctx context.Context, w io.Writer, o transfer.Options) error {
 			return b.export(ctx, w, o)
 		},

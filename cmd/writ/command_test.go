@@ -22,6 +22,7 @@ import (
 
 	"github.com/writ-authority/writ/bindb"
 	"github.com/writ-authority/writ/bindb/record"
+	"github.com/writ-authority/writ/internal/pgtest"
 	"github.com/writ-authority/writ/workitem/sqlite"
 )
 
@@ -439,6 +440,15 @@ func element(list []any, step string) (any, bool) {
 		return nil, false
 	}
 	return list[i], true
+}
+
+// database makes a database on a PostgreSQL server, which syncs, and sets a variable to
+// its URL, also for programs that are started. Without PostgreSQL the script is skipped.
+func database(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, args, 1, 1, "database NAME")
+	w := worldOf(ts)
+	ts.Setenv(args[0], pgtest.Shared(w.t, pgtest.Options{Durable: true}).Database(w.t))
+	w.vars = append(slices.Clip(w.vars), args[0]+"=") // they are shared
 }
 
 // mount puts a small file system on a folder, or shows it read-only or writable

@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":        code,
 			"commit":      commit,
+			"database":    database,
 			"fifo":        fifo,
 			"fill":        fill,
 			"flip":        flip,
@@ -70,6 +71,7 @@ const patience = 30 * time.Second
 
 // world is what the commands of one script share.
 type world struct {
+	t       testing.TB
 	vars    []string
 	unsound bool
 	lasting bool
@@ -107,12 +109,12 @@ func setup(e *testscript.Env) error {
 	e.Setenv("GOPROXY", "off")
 	e.Setenv("GOTOOLCHAIN", "local")
 	e.Setenv("GOCACHE", goCache())
-	w := &world{vars: e.Vars, processes: map[string]*process{}, fifos: map[string]*os.File{}, digests: map[string]string{}}
+	w := &world{t: e.T().(testing.TB), vars: e.Vars, processes: map[string]*process{}, fifos: map[string]*os.File{}, digests: map[string]string{}}
 	e.Values[worldKey{}] = w
 	e.Defer(func() {
 		w.end()
-		if t := e.T().(testing.TB); !t.Failed() {
-			w.inspect(t, e.WorkDir, tmp)
+		if !w.t.Failed() {
+			w.inspect(w.t, e.WorkDir, tmp)
 		}
 	})
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/writ-authority/writ/rune/machine"
 	"github.com/writ-authority/writ/server"
 	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/postgres"
 	"github.com/writ-authority/writ/workitem/sqlite"
 	"github.com/writ-authority/writ/workitem/transfer"
 )
@@ -144,6 +145,13 @@ var codes = []struct {
 	{sqlite.ErrForeign, exitCorrupt, "foreign"},
 	{sqlite.ErrChangedSchema, exitCorrupt, "unknown_layout"},
 	{sqlite.ErrNewerSchema, exitCorrupt, "newer_format"},
+	{postgres.ErrURL, exitUsage, "bad_setting"},
+	{postgres.ErrUnreachable, exitUnavailable, "authority_unavailable"},
+	{postgres.ErrTooOld, exitUnavailable, "old_postgres"},
+	{postgres.ErrUnsafe, exitUnavailable, "unsafe_postgres"},
+	{postgres.ErrForeign, exitCorrupt, "foreign"},
+	{postgres.ErrChangedSchema, exitCorrupt, "unknown_layout"},
+	{postgres.ErrNewerSchema, exitCorrupt, "newer_format"},
 	{store.ErrCopied, exitCorrupt, "copied"},
 	{authority.ErrNoAuthority, exitNotFound, "no_authority"},
 	{errNoJobs, exitNotFound, "no_jobs"},
@@ -222,6 +230,10 @@ func adviceOf(err error) string {
 		{sqlite.ErrCorrupt, "check the disk, then restore a backup of the data directory"},
 		{sqlite.ErrForeign, "choose another data directory with --data"},
 		{sqlite.ErrNewerSchema, "use the newer version of writ"},
+		{postgres.ErrURL, "name it as postgres://USER:PASSWORD@HOST:PORT/DATABASE in WRIT_JOBS_DB"},
+		{postgres.ErrUnreachable, "check that it runs, and the host, the user, the password and the database of the URL"},
+		{postgres.ErrForeign, "name another schema, with ?schema=NAME at the end of the URL"},
+		{postgres.ErrNewerSchema, "use the newer version of writ"},
 		{store.ErrCopied, "use the original, or copy it again while no process has it open"},
 		{syscall.ENOTDIR, "choose a real directory on a local disk with --data"},
 		{syscall.EADDRINUSE, "choose another address with --listen; port 0 takes a free one"},

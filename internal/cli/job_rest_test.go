@@ -355,7 +355,7 @@ func TestWrongUseOfJobCommands(t *testing.T) {
 		{"--created-after \"yesterday\": expected a duration such as 90m", []string{"list", "--created-after", "yesterday"}},
 		{"--dot and --json exclude one another", []string{"graph", itemID(1), "--dot", "--json"}},
 		{"accepts 1 arg(s)", []string{"get"}},
-		{"--server and --data exclude one another", []string{"stats", "--data", "x"}},
+		{"--server, --data and --jobs-db exclude one another", []string{"stats", "--data", "x"}},
 		{"the URL must be", []string{"stats", "--server", "ftp://example.org"}},
 	} {
 		t.Run(test.args[0], func(t *testing.T) {

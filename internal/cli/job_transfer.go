@@ -147,6 +147,12 @@ func (a *app) emptyPlace(ctx context.Context) (jobsPlace, error) {
 	if a.serverURL() != "" {
 		return jobsPlace{}, &usageError{errors.New("an import goes into a store that no server has open; name its data directory with --data")}
 	}
+	if err := a.onePlace(); err != nil {
+		return jobsPlace{}, err
+	}
+	if url := a.database(); url != "" {
+		return jobsPlace{database: url}, nil
+	}
 	data, err := a.dataDir(ctx)
 	if err != nil {
 		return jobsPlace{}, err
@@ -155,7 +161,7 @@ func (a *app) emptyPlace(ctx context.Context) (jobsPlace, error) {
 	if err == nil && serving {
 		err = fmt.Errorf("%w: it answers at %s; stop it before an import", server.ErrRunning, server.SocketPath(data))
 	}
-	return jobsPlace{data}, err
+	return jobsPlace{data: data}, err
 }
 
 func (a *app) printTransfer(doc transferDoc) error {

@@ -18,21 +18,23 @@ import (
 	"github.com/writ-authority/writ/server"
 	"github.com/writ-authority/writ/server/operation"
 	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/postgres"
 	"github.com/writ-authority/writ/workitem/sqlite"
 )
 
 // connection says where the work item authority is and as whom a command speaks to
 // it. What no flag says comes from the environment.
 type connection struct {
-	server, token, tenant, owner string
+	server, token, database, tenant, owner string
 }
 
 // The environment of a connection.
 const (
-	serverVariable = "WRIT_SERVER"
-	bearerVariable = "WRIT_TOKEN"
-	tenantVariable = "WRIT_TENANT"
-	ownerVariable  = "WRIT_OWNER"
+	serverVariable   = "WRIT_SERVER"
+	bearerVariable   = "WRIT_TOKEN"
+	databaseVariable = "WRIT_JOBS_DB"
+	tenantVariable   = "WRIT_TENANT"
+	ownerVariable    = "WRIT_OWNER"
 )
 
 // localTenant is the tenant of somebody who names none.
@@ -44,6 +46,7 @@ func (a *app) connectionFlags(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringVar(&a.at.server, "server", "", "URL of a server (default: $"+serverVariable+", else the data directory)")
 	f.StringVar(&a.at.token, "token", "", "token for the server; better in $"+bearerVariable+", where other users do not see it")
+	f.StringVar(&a.at.database, "jobs-db", "", "PostgreSQL database with the jobs, postgres://… (default: $"+databaseVariable+", else the data directory)")
 	f.StringVar(&a.at.tenant, "tenant", "", "tenant; with a server, that of the token (default: $"+tenantVariable+", else "+localTenant+")")
 	f.StringVar(&a.at.owner, "owner", "", "on whose behalf jobs are submitted (default: $"+ownerVariable+", else the user)")
 }
@@ -58,12 +61,20 @@ func firstOf(texts ...string) string {
 }
 
 // serverURL is the server that a command calls, or empty: whoever names a data
-// directory means that and not the server of the environment.
+// directory or a database means that and not the server of the environment.
 func (a *app) serverURL() string {
-	if a.at.server == "" && a.data == "" {
+	if a.at.server == "" && a.at.database == "" && a.data == "" {
 		return os.Getenv(serverVariable)
 	}
 	return a.at.server
+}
+
+// database is the URL of the database with the jobs, or empty.
+func (a *app) database() string {
+	if a.at.database == "" && a.data == "" && a.serverURL() == "" {
+		return os.Getenv(databaseVariable)
+	}
+	return a.at.database
 }
 
 func (a *app) bearer() string { return firstOf(a.at.token, os.Getenv(bearerVariable)) }
@@ -218,7 +229,7 @@ func (a *app) openJobs(ctx context.Context, create bool) (*authorityOfJobs, erro
 // reach calls remote for the server that is named, or for the one that has the data
 // directory open, else local for the place where the jobs are and the person there.
 func reach[T any](ctx context.Context, a *app, remote func(client.Config) (T, error), local func(jobsPlace, workitem.Principal) (T, error)) (none T, err error) {
-	if err := either("--server and --data", a.at.server != "", a.data != ""); err != nil {
+	if err := a.onePlace(); err != nil {
 		return none, err
 	}
 	if at := a.serverURL(); at != "" {
@@ -227,11 +238,15 @@ func reach[T any](ctx context.Context, a *app, remote func(client.Config) (T, er
 	if a.at.token != "" {
 		return none, &usageError{errors.New("--token is for a server; --server says which")}
 	}
-	data, err := a.dataDir(ctx)
+	tenant, owner, err := a.caller()
 	if err != nil {
 		return none, err
 	}
-	tenant, owner, err := a.caller()
+	person := workitem.Principal{Subject: owner, Tenant: tenant, Owner: owner, Scopes: workitem.ScopeAdmin, Local: true}
+	if url := a.database(); url != "" {
+		return local(jobsPlace{database: url}, person)
+	}
+	data, err := a.dataDir(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -245,9 +260,7 @@ func reach[T any](ctx context.Context, a *app, remote func(client.Config) (T, er
 		if serving {
 			return remote(client.Config{Socket: socket, Token: localToken(tenant, owner)})
 		}
-		reached, err := local(jobsPlace{data}, workitem.Principal{
-			Subject: owner, Tenant: tenant, Owner: owner, Scopes: workitem.ScopeAdmin, Local: true,
-		})
+		reached, err := local(jobsPlace{data: data}, person)
 		if err == nil || !errors.Is(err, sqlite.ErrLocked) || time.Now().After(last) {
 			return reached, err
 		}
@@ -261,11 +274,21 @@ const (
 	lockTimeout  = 250 * time.Millisecond
 )
 
-// jobsPlace is where the jobs are that no server has open.
-type jobsPlace struct{ data string }
+// onePlace refuses commands that name more than one place of jobs.
+func (a *app) onePlace() error {
+	return either("--server, --data and --jobs-db", a.at.server != "", a.data != "", a.at.database != "")
+}
 
-// open opens the store, which create makes if it is missing.
+// jobsPlace is where the jobs are that this process opens itself: a data directory
+// that no server has open, or a database, which others may have open too.
+type jobsPlace struct{ data, database string }
+
+// open opens the store, which create makes if it is missing. The tables of a database
+// are made in any case.
 func (p jobsPlace) open(ctx context.Context, create bool) (workitem.Store, error) {
+	if p.database != "" {
+		return postgres.Open(ctx, postgres.Options{URL: p.database})
+	}
 	path := server.StorePath(p.data)
 	if create {
 		if err := vfs.MkdirAll(vfs.OS, p.data, 0o700); err != nil {
@@ -301,7 +324,7 @@ func openAuthority(ctx context.Context, place jobsPlace, create bool, p workitem
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return &authorityOfJobs{Jobs: jobs.As(p), held: true, close: jobs.Close}, nil
+	return &authorityOfJobs{Jobs: jobs.As(p), held: place.database == "", close: jobs.Close}, nil
 }
 
 func connected(c client.Config) (*authorityOfJobs, error) {

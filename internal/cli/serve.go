@@ -77,6 +77,7 @@ func (a *app) serve() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&s.config, "config", "", "YAML file with settings")
+	f.StringVar(&s.server.JobsDB, "jobs-db", "", "PostgreSQL database with the jobs, postgres://…; better in $"+databaseVariable+", where other users do not see it")
 	f.StringVar(&s.server.Listen, "listen", server.DefaultListen, "TCP address, or none for the socket alone")
 	f.BoolVar(&s.server.InsecureListen, "insecure-listen", false, "speak plain HTTP beyond this machine: something else protects the connection")
 	f.StringVar(&s.server.TLSCert, "tls-cert", "", "file with the certificate, PEM")

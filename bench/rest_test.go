@@ -55,18 +55,26 @@ func serve(tb testing.TB, dir string) *served {
 // wire is one keep-alive connection that does as little for a request as HTTP/1.1
 // allows, so that what is measured is the server.
 type wire struct {
-	conn   net.Conn
-	in     *bufio.Reader
-	out    []byte
-	answer []byte
+	conn    net.Conn
+	in      *bufio.Reader
+	headers string // of every request, beside those of its body
+	out     []byte
+	answer  []byte
 }
 
 func (s *served) dial() (*wire, error) {
-	conn, err := net.Dial("tcp", s.addr)
+	return dial(s.addr, "Host: bench\r\n"+bearer)
+}
+
+// bearer is the credential of a Person.
+const bearer = "Authorization: Bearer dev:" + Tenant + ":" + Person + "\r\n"
+
+func dial(addr, headers string) (*wire, error) {
+	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	return &wire{conn: conn, in: bufio.NewReaderSize(conn, 16<<10)}, nil
+	return &wire{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), headers: headers}, nil
 }
 
 // call sends one request and reads its answer, which is good until the next call.
@@ -74,7 +82,8 @@ func (w *wire) call(method, path string, body []byte) (status int, answer []byte
 	w.out = append(w.out[:0], method...)
 	w.out = append(w.out, ' ')
 	w.out = append(w.out, path...)
-	w.out = append(w.out, " HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer dev:"+Tenant+":"+Person+"\r\n"...)
+	w.out = append(w.out, " HTTP/1.1\r\n"...)
+	w.out = append(w.out, w.headers...)
 	if body != nil {
 		w.out = append(w.out, "Content-Type: application/json\r\nContent-Length: "...)
 		w.out = strconv.AppendInt(w.out, int64(len(body)), 10)

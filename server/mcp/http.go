@@ -90,14 +90,26 @@ func record(ctx context.Context, o *operation.Operation, code workitem.Code) {
 
 // tied ends a call with the HTTP request that brought it: without sessions nobody
 // could get its answer any more.
-func tied(ctx context.Context) (context.Context, func()) {
+func tied(ctx context.Context) context.Context {
 	x := exchangeOf(ctx)
 	if x == nil {
-		return ctx, func() {}
+		return ctx
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(x.request, cancel)
-	return ctx, func() { stop(); cancel() }
+	return tiedContext{x.request, ctx}
+}
+
+// tiedContext ends with one context, and has the values of both.
+type tiedContext struct {
+	context.Context
+	values context.Context
+}
+
+// Value looks first where the end comes from, so that contexts below find it.
+func (c tiedContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
 }
 
 // handler speaks the protocol over HTTP.
@@ -192,7 +204,12 @@ func read(r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	var buf bytes.Buffer
+	if r.ContentLength > 0 {
+		buf.Grow(int(r.ContentLength) + bytes.MinRead)
+	}
+	_, err := buf.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	body := buf.Bytes()
 	switch {
 	case len(body) > maxBody:
 		return nil, tooLarge
@@ -206,6 +223,9 @@ func read(r *http.Request) ([]byte, error) {
 // valid, in UTF-8, and a batch has few messages. Members that are given twice are
 // refused where they matter, in arguments.
 func malformed(body []byte) string {
+	if v := jsontext.Value(body); v.Kind() == '{' && v.IsValid(jsontext.AllowDuplicateNames(true)) {
+		return ""
+	}
 	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
 	kind := d.PeekKind()
 	messages := 0

@@ -59,8 +59,7 @@ func resourceOf(uri string) (name, id string, ok bool) {
 
 // read answers a resources/read.
 func (s *surface) read(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-	ctx, done := tied(ctx)
-	defer done()
+	ctx = tied(ctx)
 	name, id, ok := resourceOf(req.Params.URI)
 	if !ok {
 		return nil, errNoResource

@@ -117,7 +117,7 @@ func New(cfg Config) *sdk.Server {
 	if x != nil {
 		x.Add(server)
 	}
-	server.AddReceivingMiddleware(s.guard, created)
+	server.AddReceivingMiddleware(s.guard, answered, created)
 	return server
 }
 

@@ -205,8 +205,7 @@ func add[R sdk.Result](server *sdk.Server, method string, answer func(context.Co
 		case p.id == "":
 			return none, ErrUnknownTask
 		}
-		ctx, done := tied(ctx)
-		defer done()
+		ctx = tied(ctx)
 		res, err := answer(ctx, p)
 		if err != nil {
 			return none, err
@@ -385,7 +384,7 @@ func taskOf(ctx context.Context, jobs operation.Jobs, v *workitem.View) (*Task, 
 	if err != nil {
 		return nil, err
 	}
-	t.Result = &sdk.CallToolResult{StructuredContent: jsonText(text), Content: []sdk.Content{&sdk.TextContent{Text: string(text)}},
+	t.Result = &sdk.CallToolResult{StructuredContent: jsontext.Value(text), Content: []sdk.Content{&sdk.TextContent{Text: string(text)}},
 		IsError: v.State != workitem.Succeeded.State()}
 	return t, nil
 }

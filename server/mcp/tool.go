@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/writ-authority/writ/server/operation"
@@ -51,18 +52,27 @@ func tools() (all []*sdk.Tool, operations []*operation.Operation) {
 			Description: o.Summary + ". " + o.Description + "\n\nScope: " + strings.Join(o.Scope.Names(), " and ") + ".",
 			Annotations: &sdk.ToolAnnotations{Title: o.Summary, ReadOnlyHint: o.ReadOnly, IdempotentHint: o.Idempotent,
 				DestructiveHint: &destructive, OpenWorldHint: &no},
-			InputSchema: in, OutputSchema: out,
+			InputSchema: written(in), OutputSchema: written(out),
 		})
 		operations = append(operations, o)
 	}
 	return all, operations
 }
 
+// written is a schema as it is sent. The SDK encodes that of the arguments with every
+// call of the newest revision, to see which of them headers repeat.
+func written(schema object) jsontext.Value {
+	text, err := json.Marshal(schema, json.Deterministic(true))
+	if err != nil {
+		panic("mcp: a schema is not JSON: " + err.Error()) // it was made from JSON
+	}
+	return text
+}
+
 // handler runs an operation as a tool.
 func (s *surface) handler(o *operation.Operation) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		ctx, done := tied(ctx)
-		defer done()
+		ctx = tied(ctx)
 		out, err := s.run(ctx, o, req)
 		if err != nil {
 			return s.refused(ctx, o, err), nil
@@ -72,10 +82,11 @@ func (s *surface) handler(o *operation.Operation) sdk.ToolHandler {
 			return s.refused(ctx, o, fmt.Errorf("answer of %s: %w", o.Name, err)), nil
 		}
 		record(ctx, o, "")
-		res := &sdk.CallToolResult{StructuredContent: jsonText(text), Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}}
+		res := &sdk.CallToolResult{StructuredContent: jsontext.Value(text)} // answered and created write the rest
 		if h, ok := out.(*workitem.Handle); ok && DeclaresTasks(req) {
 			if t := s.submitted(ctx, h); t != nil {
 				t.StructuredContent, res.StructuredContent = res.StructuredContent, t
+				res.Content = []sdk.Content{&sdk.TextContent{Text: string(text)}}
 			}
 		}
 		if a, ok := out.(*workitem.ClaimAnswer); ok && a.Trace != "" {
@@ -84,12 +95,6 @@ func (s *surface) handler(o *operation.Operation) sdk.ToolHandler {
 		return res, nil
 	}
 }
-
-// jsonText is JSON that is sent as it is.
-type jsonText []byte
-
-// MarshalJSON gives the text itself.
-func (t jsonText) MarshalJSON() ([]byte, error) { return t, nil }
 
 // run reads the arguments of a call and runs it. A panic becomes its error: these
 // handlers run in goroutines of their own, in which it would end the process.

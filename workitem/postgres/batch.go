@@ -86,6 +86,9 @@ type row struct {
 	locked   bool   // with its children and its tombstone
 	version  string // of a row that is not locked, to be locked as it is before it is written
 
+	old       *workitem.Item // what the table has
+	oldEvents int
+
 	fresh bool // is inserted
 	saved bool // is written
 }

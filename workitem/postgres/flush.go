@@ -29,23 +29,10 @@ var (
 		$11::bytea[], $12::bytea[], $13::bytea[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::bytea[])
 		ON CONFLICT (id) DO NOTHING RETURNING 1`)
 
-	insertLife = `INSERT INTO life (item, id, tenant, kind, created, fairness, class, bucket, priority, due, max_attempts, ` + lifeNames + `)
+	insertLife = `INSERT INTO life (item, id, tenant, kind, created, fairness, class, bucket, priority, due, max_attempts, ` + all.names() + `)
 		SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::smallint[], $5::bigint[], $6::text[], $7::text[], $8::smallint[], $9::integer[], $10::bigint[], $11::integer[], ` +
-		lifeArrays(12) + `)`
-
-	updateLife = expect(`UPDATE life l SET ` + lifeAssignments() + ` FROM unnest($2::bigint[], ` + lifeArrays(3) + `) u (item, ` + lifeNames + `)
-		WHERE l.item = u.item RETURNING 1`)
+		all.arrays(12) + `)`
 )
-
-// lifeColumns are those of life that change, with their types.
-var lifeColumns = []struct{ name, kind string }{
-	{"status", "smallint"}, {"updated", "bigint"}, {"completed", "bigint"}, {"depends_on", "bytea"}, {"dep_count", "integer"},
-	{"dep_state", "smallint"}, {"attempt", "integer"}, {"next_retry", "bigint"}, {"claimable_at", "bigint"},
-	{"lease_owner", "text"}, {"lease_principal", "text"}, {"lease_epoch", "bigint"}, {"fencing_token", "bigint"},
-	{"lease_expires", "bigint"}, {"heartbeat", "bigint"}, {"last_lease_owner", "text"}, {"checkpoint", "text"},
-	{"result_ref", "text"}, {"error_ref", "text"}, {"cancel_reason", "text"}, {"defer_count", "integer"},
-	{"consent_granted", "bigint"}, {"consent_expires", "bigint"}, {"consent_until", "bigint"}, {"events", "integer"},
-}
 
 const (
 	insertHistory = `INSERT INTO history (item, seq, at, event, from_status, to_status, epoch, subject, detail)
@@ -94,6 +81,7 @@ func (w *writer) flush(b *batch, commit bool) error {
 	for _, id := range b.out.changed {
 		if n := b.rows[id]; n != nil {
 			n.locked, n.fresh, n.saved, n.version = n.item != nil || n.locked, false, false, ""
+			n.old, n.oldEvents = n.item, n.events
 		}
 	}
 	wrote := b.out.any()
@@ -117,7 +105,8 @@ func (w *writer) queueRows(ctx context.Context, q *pgx.Batch, b *batch) error {
 			return err
 		}
 	}
-	var news, olds lives
+	var news, olds []*row
+	var set columns
 	var halves halves
 	var rows, chosen []int64
 	var versions []string
@@ -131,11 +120,12 @@ func (w *writer) queueRows(ctx context.Context, q *pgx.Batch, b *batch) error {
 			number++
 			tenant := w.s.tenants.number(n.item.Tenant)
 			halves.add(n, tenant)
-			news.add(n, b.now)
+			news = append(news, n)
 			labels.add(n, tenant)
 		default:
 			rows = append(rows, n.item.Row)
-			olds.add(n, b.now)
+			olds = append(olds, n)
+			set |= n.changed(b.now)
 			if !n.locked {
 				chosen = append(chosen, n.item.Row)
 				versions = append(versions, n.version)
@@ -145,12 +135,12 @@ func (w *writer) queueRows(ctx context.Context, q *pgx.Batch, b *batch) error {
 	if len(chosen) > 0 {
 		q.Queue(lockChosen, len(chosen), chosen, versions)
 	}
-	if len(rows) > 0 {
-		q.Queue(updateLife, append([]any{len(rows), rows}, olds.args()...)...)
+	if set != 0 {
+		q.Queue(set.update(), set.args([]any{len(rows), rows}, olds, b.now)...)
 	}
 	if len(halves.item) > 0 {
 		q.Queue(insertItems, append([]any{len(halves.item)}, halves.items()...)...)
-		q.Queue(insertLife, append(halves.life(), news.args()...)...)
+		q.Queue(insertLife, all.args(halves.life(), news, b.now)...)
 	}
 	if len(labels.item) > 0 {
 		q.Queue(insertLabels, labels.tenant, labels.label, labels.value, labels.created, labels.id, labels.item)

@@ -1,95 +1,173 @@
 package postgres
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/writ-authority/writ/workitem"
 )
 
-// lifeNames are the columns of life that change, for a list of names.
-var lifeNames = func() string {
-	names := make([]string, len(lifeColumns))
-	for i, c := range lifeColumns {
-		names[i] = c.name
-	}
-	return strings.Join(names, ", ")
-}()
-
-// lifeArrays are parameters for lifeColumns, from number first on.
-func lifeArrays(first int) string {
-	list := make([]string, len(lifeColumns))
-	for i, c := range lifeColumns {
-		list[i] = fmt.Sprintf("$%d::%s[]", first+i, c.kind)
-	}
-	return strings.Join(list, ", ")
+// column is one that changes in the life of a job. value is what it has for a row;
+// arrays of values are parameters of statements that write many rows.
+type column struct {
+	name, kind string
+	same       func(old, n *row, now workitem.Instant) bool
+	array      func(rows []*row, now workitem.Instant) any
 }
 
-func lifeAssignments() string {
-	list := make([]string, len(lifeColumns))
-	for i, c := range lifeColumns {
-		list[i] = c.name + " = u." + c.name
+func columnOf[T comparable](name, kind string, value func(n *row) T) column {
+	return column{name, kind,
+		func(old, n *row, _ workitem.Instant) bool { return value(old) == value(n) },
+		func(rows []*row, _ workitem.Instant) any {
+			list := make([]T, len(rows))
+			for i, n := range rows {
+				list[i] = value(n)
+			}
+			return list
+		}}
+}
+
+func bigints[T ~int64](name string, value func(it *workitem.Item) T) column {
+	return columnOf(name, "bigint", func(n *row) int64 { return int64(value(n.item)) })
+}
+
+func integers(name string, value func(n *row) int) column {
+	return columnOf(name, "integer", func(n *row) int32 { return int32(value(n)) })
+}
+
+// texts are null where they are empty.
+func texts(name string, value func(it *workitem.Item) string) column {
+	return column{name, "text",
+		func(old, n *row, _ workitem.Instant) bool { return value(old.item) == value(n.item) },
+		func(rows []*row, _ workitem.Instant) any {
+			list := make([]*string, len(rows))
+			for i, n := range rows {
+				list[i] = optional(value(n.item))
+			}
+			return list
+		}}
+}
+
+// life are the columns that change.
+var life = []column{
+	columnOf("status", "smallint", func(n *row) int16 { return int16(n.item.Status) }),
+	bigints("updated", func(it *workitem.Item) workitem.Instant { return it.UpdatedAt }),
+	bigints("completed", func(it *workitem.Item) workitem.Instant { return it.CompletedAt }),
+	{"depends_on", "bytea",
+		func(old, n *row, _ workitem.Instant) bool {
+			return bytes.Equal(joined(old.item.DependsOn), joined(n.item.DependsOn))
+		},
+		func(rows []*row, _ workitem.Instant) any {
+			list := make([][]byte, len(rows))
+			for i, n := range rows {
+				list[i] = joined(n.item.DependsOn)
+			}
+			return list
+		}},
+	integers("dep_count", func(n *row) int { return n.item.DepCount }),
+	columnOf("dep_state", "smallint", func(n *row) int16 { return int16(n.item.DepState) }),
+	integers("attempt", func(n *row) int { return n.item.Attempt }),
+	bigints("next_retry", func(it *workitem.Item) workitem.Instant { return it.NextRetryAt }),
+	{"claimable_at", "bigint",
+		// Whose lease is live has none. Of every other the table may say something
+		// else than a position, since time has passed.
+		func(old, n *row, now workitem.Instant) bool { return live(old.item, now) && live(n.item, now) },
+		func(rows []*row, now workitem.Instant) any {
+			list := make([]*int64, len(rows))
+			for i, n := range rows {
+				if p := n.item.Position(now); p != workitem.Unclaimable {
+					at := int64(p)
+					list[i] = &at
+				}
+			}
+			return list
+		}},
+	texts("lease_owner", func(it *workitem.Item) string { return it.LeaseOwner }),
+	texts("lease_principal", func(it *workitem.Item) string { return it.LeasePrincipal }),
+	bigints("lease_epoch", func(it *workitem.Item) int64 { return it.LeaseEpoch }),
+	bigints("fencing_token", func(it *workitem.Item) int64 { return it.FencingToken }),
+	bigints("lease_expires", func(it *workitem.Item) workitem.Instant { return it.LeaseExpiresAt }),
+	bigints("heartbeat", func(it *workitem.Item) workitem.Instant { return it.HeartbeatAt }),
+	texts("last_lease_owner", func(it *workitem.Item) string { return it.LastLeaseOwner }),
+	texts("checkpoint", func(it *workitem.Item) string { return it.Checkpoint }),
+	texts("result_ref", func(it *workitem.Item) string { return it.ResultRef }),
+	texts("error_ref", func(it *workitem.Item) string { return it.ErrorRef }),
+	texts("cancel_reason", func(it *workitem.Item) string { return it.CancelReason }),
+	integers("defer_count", func(n *row) int { return n.item.DeferCount }),
+	bigints("consent_granted", func(it *workitem.Item) workitem.Instant { return it.ConsentGrantedAt }),
+	bigints("consent_expires", func(it *workitem.Item) workitem.Instant { return it.ConsentExpiresAt }),
+	bigints("consent_until", func(it *workitem.Item) workitem.Instant { return it.ConsentUntil() }),
+	integers("events", func(n *row) int { return n.events }),
+}
+
+// live says that somebody holds a job.
+func live(it *workitem.Item, now workitem.Instant) bool {
+	return it.Status.Held() && it.LeaseExpiresAt > now
+}
+
+// columns is a set of life's, one bit each.
+type columns uint32
+
+// all has every column.
+var all = columns(1)<<len(life) - 1
+
+// changed are the columns in which a row differs from what the table has.
+func (n *row) changed(now workitem.Instant) (set columns) {
+	old := &row{item: n.old, events: n.oldEvents}
+	for i := range life {
+		if !life[i].same(old, n, now) {
+			set |= 1 << i
+		}
 	}
-	return strings.Join(list, ", ")
+	return set
 }
 
-// lives has the columns of life that change, of several jobs.
-type lives struct {
-	status                                    []int16
-	updated, completed                        []int64
-	depends                                   [][]byte
-	depCount                                  []int32
-	depState                                  []int16
-	attempt                                   []int32
-	nextRetry                                 []int64
-	claimable                                 []*int64
-	owner, principal                          []*string
-	epoch, fence, expires, heartbeat          []int64
-	last, checkpoint, result, failure, reason []*string
-	defers                                    []int32
-	granted, consentExpires, until            []int64
-	events                                    []int32
+// names, arrays and args are the parts of a statement with these columns. The first
+// array is parameter number first.
+func (set columns) names() string {
+	return set.join(func(c *column, _ int) string { return c.name })
 }
 
-func (v *lives) add(n *row, now workitem.Instant) {
-	it := n.item
-	v.status = append(v.status, int16(it.Status))
-	v.updated = append(v.updated, int64(it.UpdatedAt))
-	v.completed = append(v.completed, int64(it.CompletedAt))
-	v.depends = append(v.depends, joined(it.DependsOn))
-	v.depCount = append(v.depCount, int32(it.DepCount))
-	v.depState = append(v.depState, int16(it.DepState))
-	v.attempt = append(v.attempt, int32(it.Attempt))
-	v.nextRetry = append(v.nextRetry, int64(it.NextRetryAt))
-	var claimable *int64
-	if p := it.Position(now); p != workitem.Unclaimable {
-		at := int64(p)
-		claimable = &at
+func (set columns) arrays(first int) string {
+	return set.join(func(c *column, i int) string { return fmt.Sprintf("$%d::%s[]", first+i, c.kind) })
+}
+
+func (set columns) assignments() string {
+	return set.join(func(c *column, _ int) string { return c.name + " = u." + c.name })
+}
+
+func (set columns) join(part func(c *column, i int) string) string {
+	var parts []string
+	for i := range life {
+		if set&(1<<i) != 0 {
+			parts = append(parts, part(&life[i], len(parts)))
+		}
 	}
-	v.claimable = append(v.claimable, claimable)
-	v.owner = append(v.owner, optional(it.LeaseOwner))
-	v.principal = append(v.principal, optional(it.LeasePrincipal))
-	v.epoch = append(v.epoch, it.LeaseEpoch)
-	v.fence = append(v.fence, it.FencingToken)
-	v.expires = append(v.expires, int64(it.LeaseExpiresAt))
-	v.heartbeat = append(v.heartbeat, int64(it.HeartbeatAt))
-	v.last = append(v.last, optional(it.LastLeaseOwner))
-	v.checkpoint = append(v.checkpoint, optional(it.Checkpoint))
-	v.result = append(v.result, optional(it.ResultRef))
-	v.failure = append(v.failure, optional(it.ErrorRef))
-	v.reason = append(v.reason, optional(it.CancelReason))
-	v.defers = append(v.defers, int32(it.DeferCount))
-	v.granted = append(v.granted, int64(it.ConsentGrantedAt))
-	v.consentExpires = append(v.consentExpires, int64(it.ConsentExpiresAt))
-	v.until = append(v.until, int64(it.ConsentUntil()))
-	v.events = append(v.events, int32(n.events))
+	return strings.Join(parts, ", ")
 }
 
-// args are the parameters for lifeArrays.
-func (v *lives) args() []any {
-	return []any{v.status, v.updated, v.completed, v.depends, v.depCount, v.depState, v.attempt, v.nextRetry, v.claimable,
-		v.owner, v.principal, v.epoch, v.fence, v.expires, v.heartbeat, v.last, v.checkpoint, v.result, v.failure, v.reason,
-		v.defers, v.granted, v.consentExpires, v.until, v.events}
+func (set columns) args(args []any, rows []*row, now workitem.Instant) []any {
+	for i := range life {
+		if set&(1<<i) != 0 {
+			args = append(args, life[i].array(rows, now))
+		}
+	}
+	return args
+}
+
+var updates sync.Map // of columns to statements
+
+// update writes these columns of a number of rows.
+func (set columns) update() string {
+	if text, ok := updates.Load(set); ok {
+		return text.(string)
+	}
+	text := expect(`UPDATE life l SET ` + set.assignments() + ` FROM unnest($2::bigint[], ` + set.arrays(3) + `) u (item, ` + set.names() + `)
+		WHERE l.item = u.item RETURNING 1`)
+	updates.Store(set, text)
+	return text
 }
 
 // halves has the columns of items, of several jobs.

@@ -19,25 +19,36 @@ const (
 )
 
 const (
-	lockShared  = "SELECT pg_advisory_xact_lock_shared($1::int, 0)"
-	lockTenants = "SELECT pg_advisory_xact_lock($1::int, t::int) FROM unnest($2::bigint[]) t"
+	// signOff notes the number of a transaction in the table of writers, where it
+	// counts if the transaction does, and takes the locks that come before those of
+	// jobs: the one that all share, and those of tenants. It comes first, so that
+	// whoever looks for the number waits until the transaction has ended.
+	signOff = `UPDATE writers SET token = $3, at = greatest(at, ` + sqlNow + `) WHERE writer = $2
+		RETURNING pg_advisory_xact_lock_shared($4::int, 0),
+		(SELECT count(pg_advisory_xact_lock($5::int, t::int)) FROM unnest($6::bigint[]) t)`
 
 	selectItems = "SELECT " + itemColumns + " FROM items i JOIN life l ON l.item = i.item WHERE i.id = ANY($1) ORDER BY i.id FOR UPDATE OF l"
 
-	selectChildren   = "SELECT parent, child FROM edges WHERE parent = ANY($1) ORDER BY parent, child"
+	// Of what is only sometimes there, the first read tells whether it is.
+	selectBeside = "SELECT " + sqlNow + ", (SELECT value FROM meta WHERE name = 'epoch'), " +
+		"(SELECT array_agg(e.parent || e.child) FROM edges e WHERE e.parent = ANY($2)), " +
+		"(SELECT array_agg(t.id) FROM tombstones t WHERE t.id = ANY($2))"
 	selectTombstones = "SELECT id, tenant, kind, status, owner, digest, loose, pruned FROM tombstones WHERE id = ANY($1)"
-	selectThere      = "SELECT id FROM items WHERE id = ANY($1)"
 	selectStored     = "SELECT i.item, i.id, " + storedColumns + " FROM items i WHERE i.id = ANY($1)"
 	selectEdges      = "SELECT e.parent, e.child FROM unnest($1::bytea[], $2::bytea[]) w (parent, child) JOIN edges e ON e.parent = w.parent AND e.child = w.child"
 	selectRecalls    = `SELECT w.n, c.id, c.epoch, c.worker, c.kind, c.class, c.fairness, c.at
 		FROM unnest($1::int[], $2::bigint[], $3::text[], $4::text[]) w (n, tenant, subject, request)
 		JOIN claims c ON c.tenant = w.tenant AND c.subject = w.subject AND c.request = w.request`
 
-	// What a claim must know of its tenant: see schema.go for which rows are where.
-	selectLeases    = "SELECT count(*) FROM life WHERE tenant = $2 AND status IN (3, 4) AND claimable_at IS NULL AND lease_expires > " + sqlNow
-	selectExhausted = "SELECT id FROM life WHERE tenant = $2 AND status IN (3, 4) AND claimable_at IS NULL AND lease_expires <= " + sqlNow +
-		" AND attempt >= max_attempts ORDER BY lease_expires LIMIT 256"
-	selectUnverified = "SELECT EXISTS (SELECT 1 FROM life WHERE tenant = $1 AND dep_state = 0 AND status = 1)"
+	// What a claim must know of its tenant, and whether jobs must be woken first: see
+	// schema.go for which rows are where.
+	held        = "FROM life WHERE tenant = $2 AND status IN (3, 4) AND claimable_at IS NULL AND lease_expires "
+	selectQuota = "SELECT (SELECT count(*) " + held + "> " + sqlNow + "), " +
+		"(SELECT array_agg(x.id) FROM (SELECT id " + held + "<= " + sqlNow + " AND attempt >= max_attempts ORDER BY lease_expires LIMIT 256) x), " +
+		"EXISTS (SELECT 1 FROM life WHERE tenant = $2 AND dep_state = 0 AND status = 1), " +
+		"EXISTS (SELECT 1 " + held + "<= " + sqlNow + " AND attempt < max_attempts AND dep_state <> 2)"
+	selectWake = "SELECT EXISTS (SELECT 1 FROM life WHERE tenant = $2 AND kind = $3 AND claimable_at > 0 AND claimable_at <= " + sqlNow + "), " +
+		"EXISTS (SELECT 1 FROM life WHERE tenant = $2 AND kind = $3 AND claimable_at = 0 AND due < 9223372036854775807 AND due < " + sqlNow + " AND status = 2)"
 
 	// Jobs whose time has come join the claim index, and those whose deadline has
 	// passed leave it.
@@ -56,9 +67,13 @@ const (
 	selectNow = "SELECT " + sqlNow + ", (SELECT value FROM meta WHERE name = 'epoch')"
 )
 
-// load reads what is wanted in one round trip. The first load of a transaction begins
-// it and waits for locks, tenants before jobs and all in order; later ones take only
-// what nobody else has locked and note the rest as busy.
+// selectThere are also those that somebody else has locked.
+const selectThere = "SELECT array_agg(i.id) FROM items i WHERE i.id = ANY($1)"
+
+// load reads what is wanted in one round trip, or two where jobs must be woken or
+// tombstones read. The first load of a transaction begins it and waits for locks,
+// tenants before jobs and all in order; later ones take only what nobody else has
+// locked and note the rest as busy.
 func (w *writer) load(b *batch, want *wants, first bool) error {
 	ctx := w.s.ctx
 	for name := range want.names {
@@ -66,31 +81,77 @@ func (w *writer) load(b *batch, want *wants, first bool) error {
 			return err
 		}
 	}
-	q := &pgx.Batch{}
-	at := w.s.clock.parameter()
+	l := &loading{b: b, q: &pgx.Batch{}, at: w.s.clock.parameter()}
+	tenants, err := w.unlocked(ctx, b, want)
+	if err != nil {
+		return err
+	}
 	if first {
 		w.token++
-		q.Queue("BEGIN")
-		q.Queue(signOff, at, w.name, w.token)
-		q.Queue(lockShared, epochLock)
+		l.q.Queue("BEGIN")
+		l.q.Queue(signOff, l.at, w.name, w.token, epochLock, tenantLock, tenants)
 	}
-	if err := w.loadQuotas(ctx, q, b, want, at); err != nil {
+	for _, number := range tenants {
+		w.loadQuota(l, number)
+	}
+	w.loadItems(l, want, first)
+	w.loadStored(l.q, b, want)
+	w.loadEdges(l.q, b, want)
+	if err := w.loadClaims(ctx, l, want); err != nil {
 		return err
 	}
-	w.loadItems(q, b, want, first)
-	w.loadStored(q, b, want)
-	w.loadEdges(q, b, want)
-	if err := w.loadClaims(ctx, q, b, want, at); err != nil {
-		return err
+	if l.q.Len() > 0 {
+		if err := w.conn.SendBatch(ctx, l.q).Close(); err != nil {
+			return err
+		}
 	}
-	if first {
-		q.Queue(selectNow, at).QueryRow(func(r pgx.Row) error {
-			var now int64
-			if err := r.Scan(&now, &b.epoch); err != nil {
+	return w.loadAgain(ctx, l, want)
+}
+
+// loading is one load under way.
+type loading struct {
+	b  *batch
+	q  *pgx.Batch
+	at *int64
+
+	stones   []workitem.ID // jobs that have tombstones
+	late     []wakeKey     // where jobs must be woken first
+	lateHeld []int64       // tenants with leases that have run out
+}
+
+// loadAgain wakes the jobs whose time has come, reads the candidates with them, and
+// reads tombstones.
+func (w *writer) loadAgain(ctx context.Context, l *loading, want *wants) error {
+	q := &pgx.Batch{}
+	for _, number := range l.lateHeld {
+		q.Queue(wakeHeld, l.at, number).Exec(w.woke(l.b))
+	}
+	for _, k := range l.late {
+		for _, text := range []string{wakeDue, retireDue} {
+			q.Queue(text, l.at, w.s.tenants.number(k.tenant), k.kind).Exec(w.woke(l.b))
+		}
+	}
+	if q.Len() > 0 {
+		for sel, rows := range want.picks {
+			delete(l.b.picks, sel)
+			w.loadPick(q, l.b, sel, w.s.tenants.number(sel.Tenant), rows, l.at)
+		}
+	}
+	if len(l.stones) > 0 {
+		q.Queue(selectTombstones, rawIDs(l.stones)).Query(func(rows pgx.Rows) error {
+			return each(rows, func(r pgx.Rows) error {
+				var id, digest, loose []byte
+				var tenant int64
+				t := &workitem.Tombstone{}
+				if err := r.Scan(&id, &tenant, &t.Kind, &t.Status, &t.Owner, &digest, &loose, &t.PrunedAt); err != nil {
+					return err
+				}
+				t, err := tombstone(&w.s.tenants, t, id, tenant, digest, loose)
+				if err == nil {
+					l.b.rows[t.ID].stone = t
+				}
 				return err
-			}
-			b.now = w.s.clock.at(now)
-			return nil
+			})
 		})
 	}
 	if q.Len() == 0 {
@@ -128,113 +189,105 @@ func toID(raw []byte) (id workitem.ID, err error) {
 	return id, nil
 }
 
-// loadItems reads jobs under their locks, with their children and tombstones.
-func (w *writer) loadItems(q *pgx.Batch, b *batch, want *wants, first bool) {
+// loadItems reads jobs under their locks, with their children and tombstones, and with
+// the first load the time, which is later than every lock.
+func (w *writer) loadItems(l *loading, want *wants, first bool) {
+	b := l.b
 	var ids []workitem.ID
 	for id := range want.items {
 		if n := b.rows[id]; n == nil || !n.locked && !n.fresh && !n.saved {
 			ids = append(ids, id)
 		}
 	}
-	if len(ids) == 0 {
-		return
-	}
 	slices.SortFunc(ids, workitem.ID.Compare)
 	raw := rawIDs(ids)
-	found := make(map[workitem.ID]*row, len(ids))
-	text := selectItems
-	if !first {
-		text += " SKIP LOCKED"
-	}
-	q.Queue(text, raw).Query(func(rows pgx.Rows) error {
-		return each(rows, func(r pgx.Rows) error {
-			var s itemScan
-			if err := r.Scan(s.targets()...); err != nil {
-				return err
-			}
-			it, err := s.item(&w.s.tenants)
-			if err != nil {
-				return err
-			}
-			found[it.ID] = &row{item: it, events: s.events, locked: true}
-			return nil
-		})
-	})
-	q.Queue(selectChildren, raw).Query(func(rows pgx.Rows) error {
-		return each(rows, func(r pgx.Rows) error {
-			var parent, child []byte
-			if err := r.Scan(&parent, &child); err != nil {
-				return err
-			}
-			p, err := toID(parent)
-			if err != nil {
-				return err
-			}
-			c, err := toID(child)
-			if err != nil {
-				return err
-			}
-			n := found[p]
-			if n == nil {
-				n = &row{}
-				found[p] = n
-			}
-			n.children = append(n.children, c)
-			return nil
-		})
-	})
-	if !first {
-		q.Queue(selectThere, raw).Query(func(rows pgx.Rows) error {
+	if len(ids) > 0 {
+		text := selectItems
+		if !first {
+			text += " SKIP LOCKED"
+		}
+		l.q.Queue(text, raw).Query(func(rows pgx.Rows) error {
 			return each(rows, func(r pgx.Rows) error {
-				var raw []byte
-				if err := r.Scan(&raw); err != nil {
+				var s itemScan
+				if err := r.Scan(s.targets()...); err != nil {
 					return err
 				}
-				id, err := toID(raw)
-				if n := found[id]; err == nil && (n == nil || n.item == nil) {
-					b.busy[id] = true
+				it, err := s.item(&w.s.tenants)
+				if err != nil {
+					return err
 				}
-				return err
+				n := &row{item: it, old: it, events: s.events, oldEvents: s.events, locked: true}
+				if old := b.rows[it.ID]; old != nil {
+					n.stored = old.stored
+				}
+				b.rows[it.ID] = n
+				return nil
 			})
 		})
 	}
-	q.Queue(selectTombstones, raw).Query(func(rows pgx.Rows) error {
-		err := each(rows, func(r pgx.Rows) error {
-			var id, digest, loose []byte
-			var tenant int64
-			t := &workitem.Tombstone{}
-			if err := r.Scan(&id, &tenant, &t.Kind, &t.Status, &t.Owner, &digest, &loose, &t.PrunedAt); err != nil {
+	if len(ids) > 0 && !first {
+		l.q.Queue(selectThere, raw).QueryRow(func(r pgx.Row) error {
+			var there [][]byte
+			if err := r.Scan(&there); err != nil {
 				return err
 			}
-			n, err := tombstone(&w.s.tenants, t, id, tenant, digest, loose)
-			if err != nil {
-				return err
+			for _, raw := range there {
+				id, err := toID(raw)
+				if err != nil {
+					return err
+				}
+				if n := b.rows[id]; n == nil || !n.locked {
+					b.busy[id] = true
+				}
 			}
-			if found[t.ID] == nil {
-				found[t.ID] = &row{}
-			}
-			found[t.ID].stone = n
 			return nil
 		})
+	}
+	if len(ids) > 0 || first {
+		l.q.Queue(selectBeside, l.at, raw).QueryRow(func(r pgx.Row) error { return w.beside(l, ids, r, first) })
+	}
+}
+
+// beside takes over what lies beside jobs that were locked.
+func (w *writer) beside(l *loading, ids []workitem.ID, r pgx.Row, first bool) error {
+	b := l.b
+	var now, epoch int64
+	var edges, stones [][]byte
+	if err := r.Scan(&now, &epoch, &edges, &stones); err != nil {
+		return err
+	}
+	if first {
+		b.now, b.epoch = w.s.clock.at(now), epoch
+	}
+	for _, id := range ids {
+		if n := b.rows[id]; !b.busy[id] && (n == nil || !n.locked) {
+			b.rows[id] = &row{locked: true} // it is not there
+		}
+	}
+	for _, raw := range edges {
+		if len(raw) != 2*len(workitem.ID{}) {
+			return corrupt("edges", 0, "has an id that is not 16 bytes")
+		}
+		parent, child := workitem.ID(raw[:len(raw)/2]), workitem.ID(raw[len(raw)/2:])
+		if n := b.rows[parent]; n != nil && !b.busy[parent] {
+			n.children = append(n.children, child)
+		}
+	}
+	for _, id := range ids {
+		if n := b.rows[id]; n != nil {
+			slices.SortFunc(n.children, workitem.ID.Compare)
+		}
+	}
+	for _, raw := range stones {
+		id, err := toID(raw)
 		if err != nil {
 			return err
 		}
-		for _, id := range ids {
-			n := found[id]
-			if n == nil {
-				n = &row{}
-			}
-			if b.busy[id] {
-				continue
-			}
-			n.locked = true
-			if old := b.rows[id]; old != nil {
-				n.stored = old.stored
-			}
-			b.rows[id] = n
+		if !b.busy[id] {
+			l.stones = append(l.stones, id)
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // tombstone is one that was scanned.
@@ -324,52 +377,53 @@ func (w *writer) loadEdges(q *pgx.Batch, b *batch, want *wants) {
 	})
 }
 
-// loadQuotas locks tenants and counts their leases.
-func (w *writer) loadQuotas(ctx context.Context, q *pgx.Batch, b *batch, want *wants, at *int64) error {
-	names := missing(want.quotas, b.quotas, cmp.Compare)
-	if len(names) == 0 {
-		return nil
-	}
-	var numbers []int64
-	for _, name := range names {
+// unlocked are the numbers of the tenants that must be locked, in order. Those without
+// a number have no jobs.
+func (w *writer) unlocked(ctx context.Context, b *batch, want *wants) ([]int64, error) {
+	numbers := []int64{}
+	for _, name := range missing(want.quotas, b.quotas, cmp.Compare) {
 		n, err := w.s.tenants.known(ctx, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b.quotas[name] = &quota{}
 		if n != 0 {
 			numbers = append(numbers, n)
 		}
 	}
-	if len(numbers) == 0 {
-		return nil
-	}
 	slices.Sort(numbers)
-	q.Queue(lockTenants, tenantLock, numbers)
-	for _, number := range numbers {
-		name, _ := w.s.tenants.name(number)
-		state := b.quotas[name]
-		q.Queue(selectLeases, at, number).QueryRow(func(r pgx.Row) error { return r.Scan(&state.leases) })
-		q.Queue(selectExhausted, at, number).Query(func(rows pgx.Rows) error {
-			return each(rows, func(r pgx.Rows) error {
-				var raw []byte
-				if err := r.Scan(&raw); err != nil {
-					return err
-				}
-				id, err := toID(raw)
-				state.exhausted = append(state.exhausted, id)
+	return numbers, nil
+}
+
+// loadQuota counts the leases of a tenant.
+func (w *writer) loadQuota(l *loading, number int64) {
+	name, _ := w.s.tenants.name(number)
+	state := l.b.quotas[name]
+	l.q.Queue(selectQuota, l.at, number).QueryRow(func(r pgx.Row) error {
+		var exhausted [][]byte
+		var late bool
+		if err := r.Scan(&state.leases, &exhausted, &state.unverified, &late); err != nil {
+			return err
+		}
+		if late {
+			l.lateHeld = append(l.lateHeld, number)
+		}
+		for _, raw := range exhausted {
+			id, err := toID(raw)
+			if err != nil {
 				return err
-			})
-		})
-		q.Queue(selectUnverified, number).QueryRow(func(r pgx.Row) error { return r.Scan(&state.unverified) })
-	}
-	return nil
+			}
+			state.exhausted = append(state.exhausted, id)
+		}
+		return nil
+	})
 }
 
 // loadClaims reads what claims need: answers of claim request ids, turns and
-// candidates. Jobs whose time has come are woken before.
-func (w *writer) loadClaims(ctx context.Context, q *pgx.Batch, b *batch, want *wants, at *int64) error {
-	if err := w.loadRecalls(ctx, q, b, want); err != nil {
+// candidates, and whether jobs must be woken before.
+func (w *writer) loadClaims(ctx context.Context, l *loading, want *wants) error {
+	b := l.b
+	if err := w.loadRecalls(ctx, l.q, b, want); err != nil {
 		return err
 	}
 	for k := range want.wakes {
@@ -384,16 +438,16 @@ func (w *writer) loadClaims(ctx context.Context, q *pgx.Batch, b *batch, want *w
 		if number == 0 {
 			continue
 		}
-		for _, text := range []string{wakeDue, retireDue} {
-			q.Queue(text, at, number, k.kind).Exec(w.woke(b))
-		}
-		held := wakeKey{tenant: k.tenant}
-		if !b.woken[held] {
-			b.woken[held] = true
-			q.Queue(wakeHeld, at, number).Exec(w.woke(b))
-		}
+		l.q.Queue(selectWake, l.at, number, k.kind).QueryRow(func(r pgx.Row) error {
+			var due, past bool
+			err := r.Scan(&due, &past)
+			if due || past {
+				l.late = append(l.late, k)
+			}
+			return err
+		})
 	}
-	if err := w.loadTurns(ctx, q, b, want); err != nil {
+	if err := w.loadTurns(ctx, l.q, b, want); err != nil {
 		return err
 	}
 	for sel, n := range want.picks {
@@ -401,7 +455,7 @@ func (w *writer) loadClaims(ctx context.Context, q *pgx.Batch, b *batch, want *w
 		if err != nil {
 			return err
 		}
-		w.loadPick(q, b, sel, number, n, at)
+		w.loadPick(l.q, b, sel, number, n, l.at)
 	}
 	return nil
 }

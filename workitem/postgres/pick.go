@@ -288,7 +288,7 @@ func (w *writer) candidate(b *batch, sel *workitem.Selection, p *pick, r pgx.Row
 	c.ids = append(c.ids, it.ID)
 	c.more = len(c.ids) >= p.rows
 	if n := b.rows[it.ID]; n == nil || !n.locked && !n.fresh && !n.saved {
-		b.rows[it.ID] = &row{item: it, events: s.events, stored: stored, version: *version}
+		b.rows[it.ID] = &row{item: it, old: it, events: s.events, oldEvents: s.events, stored: stored, version: *version}
 	} else if n.stored == nil {
 		n.stored = stored
 	}

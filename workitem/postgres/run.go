@@ -328,6 +328,11 @@ func (r *run) SetTurn(tenant string, kind workitem.Kind, bucket int, turn workit
 		r.turns = map[turnKey]workitem.Turn{}
 	}
 	k := turnKey{tenant, kind, bucket}
+	if _, ok := r.turns[k]; !ok && r.b != nil {
+		if known, ok := r.b.turns[k]; ok && known == turn {
+			return nil // as it is
+		}
+	}
 	if _, ok := r.turns[k]; !ok {
 		r.out.turns = append(r.out.turns, k)
 	}
@@ -353,7 +358,7 @@ func (r *run) counted(tenant int64, kind workitem.Kind, from, to workitem.Status
 func (r *run) lives(before, after *workitem.Item) {
 	n := 0
 	for i, it := range []*workitem.Item{before, after} {
-		if it != nil && it.Status.Held() && it.LeaseExpiresAt > r.Now() {
+		if it != nil && live(it, r.Now()) {
 			n += 2*i - 1
 		}
 	}

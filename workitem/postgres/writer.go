@@ -56,7 +56,7 @@ func (s *Store) start(process string) {
 		s.lanes[i] = &lane{arrived: make(chan struct{}, 1), limit: maxBatch}
 	}
 	s.lanes[alone].limit = 1
-	for i, lane := range []int{commits, commits, claims, alone} {
+	for i, lane := range []int{commits, claims, alone} {
 		w := &writer{s: s, lane: s.lanes[lane], alone: lane == alone, name: fmt.Sprintf("%s-%d", process, i)}
 		s.done.Go(w.write)
 	}
@@ -313,10 +313,6 @@ func (w *writer) refuse(batch []*update, failure *workitem.Error) {
 		close(u.done)
 	}
 }
-
-// signOff notes the number of a transaction, which counts if that does. It comes first,
-// so that whoever looks for it waits until the transaction has ended.
-const signOff = "UPDATE writers SET token = $3, at = greatest(at, " + sqlNow + ") WHERE writer = $2"
 
 // attempt runs a batch once. If it returns an error nothing of the batch was kept,
 // unless that is errUnknown.

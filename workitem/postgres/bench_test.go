@@ -96,3 +96,4 @@ func BenchmarkClaimCommit(b *testing.B) {
 		})
 	}
 }
+

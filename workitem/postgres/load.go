@@ -119,45 +119,58 @@ type loading struct {
 	lateHeld []int64       // tenants with leases that have run out
 }
 
-// loadAgain wakes the jobs whose time has come, reads the candidates with them, and
-// reads tombstones.
+// loadAgain wakes the jobs whose time has come and reads the candidates with them,
+// reads candidates of several classes, and tombstones.
 func (w *writer) loadAgain(ctx context.Context, l *loading, want *wants) error {
-	q := &pgx.Batch{}
-	for _, number := range l.lateHeld {
-		q.Queue(wakeHeld, l.at, number).Exec(w.woke(l.b))
-	}
-	for _, k := range l.late {
-		for _, text := range []string{wakeDue, retireDue} {
-			q.Queue(text, l.at, w.s.tenants.number(k.tenant), k.kind).Exec(w.woke(l.b))
+	for {
+		q := &pgx.Batch{}
+		for _, number := range l.lateHeld {
+			q.Queue(wakeHeld, l.at, number).Exec(w.woke(l.b))
 		}
-	}
-	if q.Len() > 0 {
+		for _, k := range l.late {
+			for _, text := range []string{wakeDue, retireDue} {
+				q.Queue(text, l.at, w.s.tenants.number(k.tenant), k.kind).Exec(w.woke(l.b))
+			}
+		}
+		woken := q.Len() > 0
 		for sel, rows := range want.picks {
-			delete(l.b.picks, sel)
-			w.loadPick(q, l.b, sel, w.s.tenants.number(sel.Tenant), rows, l.at)
+			mixed := l.b.picks[sel].mixed
+			if mixed {
+				w.mixed[sel] = true
+			}
+			if woken || mixed {
+				delete(l.b.picks, sel)
+				w.loadPick(q, l.b, sel, w.s.tenants.number(sel.Tenant), rows, l.at)
+			}
 		}
-	}
-	if len(l.stones) > 0 {
-		q.Queue(selectTombstones, rawIDs(l.stones)).Query(func(rows pgx.Rows) error {
-			return each(rows, func(r pgx.Rows) error {
-				var id, digest, loose []byte
-				var tenant int64
-				t := &workitem.Tombstone{}
-				if err := r.Scan(&id, &tenant, &t.Kind, &t.Status, &t.Owner, &digest, &loose, &t.PrunedAt); err != nil {
-					return err
-				}
-				t, err := tombstone(&w.s.tenants, t, id, tenant, digest, loose)
-				if err == nil {
-					l.b.rows[t.ID].stone = t
-				}
-				return err
+		if len(l.stones) > 0 {
+			q.Queue(selectTombstones, rawIDs(l.stones)).Query(func(rows pgx.Rows) error {
+				return each(rows, func(r pgx.Rows) error { return w.tombstone(l.b, r) })
 			})
-		})
+		}
+		if q.Len() == 0 {
+			return nil
+		}
+		if err := w.conn.SendBatch(ctx, q).Close(); err != nil {
+			return err
+		}
+		l.stones, l.late, l.lateHeld = nil, nil, nil
 	}
-	if q.Len() == 0 {
-		return nil
+}
+
+// tombstone takes one over.
+func (w *writer) tombstone(b *batch, r pgx.Rows) error {
+	var id, digest, loose []byte
+	var tenant int64
+	t := &workitem.Tombstone{}
+	if err := r.Scan(&id, &tenant, &t.Kind, &t.Status, &t.Owner, &digest, &loose, &t.PrunedAt); err != nil {
+		return err
 	}
-	return w.conn.SendBatch(ctx, q).Close()
+	t, err := tombstone(&w.s.tenants, t, id, tenant, digest, loose)
+	if err == nil {
+		b.rows[t.ID].stone = t
+	}
+	return err
 }
 
 // missing are the keys of a want that known does not have, in order.

@@ -13,8 +13,10 @@ import (
 // pick is what a transaction knows of the jobs that a kind of claim may take: the
 // first ones of each fairness group and class, in every bucket.
 type pick struct {
-	rows    int // asked for of each class
-	groups  int // asked for in each bucket, from the turn on and before it
+	rows    int  // asked for of each class
+	groups  int  // asked for in each bucket, from the turn on and before it
+	plain   bool // was read as if every bucket had one class
+	mixed   bool // which is not so: it must be read otherwise
 	buckets [4]bucket
 }
 
@@ -210,14 +212,14 @@ func (r *run) claimable(it *workitem.Item) bool {
 	return it.Due() >= now
 }
 
-// Bounds of one search: how many rows of a class and how many groups of a bucket it
-// reads besides one for each update of the transaction.
+// spare is how many groups of a bucket a search reads besides one for each update of
+// the transaction.
 const spare = 4
 
 // loadPick reads candidates. rows is how many of each class at least; 0 leaves it to
 // the size of the batch.
 func (w *writer) loadPick(q *pgx.Batch, b *batch, sel workitem.Selection, tenant int64, rows int, at *int64) {
-	p := &pick{rows: max(rows, b.scale+spare), groups: b.scale + spare}
+	p := &pick{rows: max(rows, b.scale), groups: b.scale + spare}
 	if old := b.picks[sel]; old != nil {
 		p.groups = 4 * old.groups
 	}
@@ -233,14 +235,29 @@ func (w *writer) loadPick(q *pgx.Batch, b *batch, sel workitem.Selection, tenant
 	if tenant == 0 {
 		return
 	}
-	text, args := candidates(&sel, at, tenant, p, b.strict)
+	search := candidates
+	p.plain = !sel.Native && sel.ResourceClass == "" && sel.FairnessGroup == "" && !w.mixed[sel]
+	if p.plain {
+		search = plainCandidates
+	}
+	text, args := search(&sel, at, tenant, p, b.strict)
 	q.Queue(text, args...).Query(func(rows pgx.Rows) error {
 		err := each(rows, func(r pgx.Rows) error { return w.candidate(b, &sel, p, r) })
+		mixed := false
 		for i := range p.buckets {
 			p.buckets[i].arrange(p.groups)
+			mixed = mixed || p.buckets[i].mixed()
+		}
+		if !p.plain && !mixed {
+			delete(w.mixed, sel)
 		}
 		return err
 	})
+}
+
+// mixed says that a bucket has more than one class of jobs.
+func (k *bucket) mixed() bool {
+	return len(k.groups) > 1 || len(k.groups) == 1 && len(k.groups[0].classes) > 1
 }
 
 // everything is a limit that is none.
@@ -275,6 +292,7 @@ func (w *writer) candidate(b *batch, sel *workitem.Selection, p *pick, r pgx.Row
 	}
 	c := k.class(*part, *name, *className, *priority)
 	if version == nil {
+		p.mixed = p.mixed || p.plain // the class of the jobs that were passed over is unknown
 		return nil
 	}
 	it, err := s.item(&w.s.tenants)
@@ -284,6 +302,10 @@ func (w *writer) candidate(b *batch, sel *workitem.Selection, p *pick, r pgx.Row
 	stored, err := st.stored(it.Row)
 	if err != nil {
 		return err
+	}
+	if p.plain && (it.FairnessGroup != *name || it.ResourceClass != *className) {
+		p.mixed = true
+		return nil
 	}
 	c.ids = append(c.ids, it.ID)
 	c.more = len(c.ids) >= p.rows
@@ -333,6 +355,38 @@ func (k *bucket) arrange(limit int) {
 	k.groups = append(parts[0], parts[1]...)
 }
 
+// plainCandidates is candidates for the usual case that all jobs of a bucket are of one
+// group and class: where the first job's is also the last one's.
+func plainCandidates(sel *workitem.Selection, at *int64, tenant int64, p *pick, strict bool) (text string, args []any) {
+	turn, turnColumns, part := "", "'', 0", "0"
+	if sel.Fair {
+		turn = turnJoin
+		turnColumns = "coalesce(t.fairness, ''), coalesce(t.more, 0)"
+		part = "CASE WHEN z.fairness >= coalesce(t.fairness, '') THEN 0 ELSE 1 END"
+	}
+	return `SELECT b.bucket, ` + turnColumns + `, CASE WHEN z.fairness IS NOT NULL THEN ` + part + ` END, z.fairness, z.class, 0, r.*
+		FROM unnest('{0,1,2,3}'::smallint[]) b (bucket)` + turn + `
+		LEFT JOIN LATERAL (SELECT c.fairness, c.class ` + inBucket + ` ORDER BY c.fairness DESC, c.class DESC LIMIT 1) z ON true
+		LEFT JOIN LATERAL (
+			SELECT l.version, ` + itemColumns + `, ` + storedColumns + `
+			FROM (SELECT c.xmin::text AS version, c.* ` + inBucket + ` AND c.due >= ` + sqlNow + `
+				ORDER BY c.fairness, c.class, c.priority DESC, c.due, c.created, c.id LIMIT $4` + locking(strict) + `) l
+			JOIN items i ON i.item = l.item
+		) r ON z.fairness IS NOT NULL`, []any{at, tenant, int16(sel.Kind), p.rows}
+}
+
+const (
+	inBucket = "FROM life c WHERE c.claimable_at = 0 AND c.tenant = $2 AND c.kind = $3 AND c.bucket = b.bucket"
+	turnJoin = " LEFT JOIN turns t ON t.tenant = $2 AND t.kind = $3 AND t.bucket = b.bucket"
+)
+
+func locking(strict bool) string {
+	if strict {
+		return " FOR UPDATE SKIP LOCKED"
+	}
+	return ""
+}
+
 // candidates makes the statement that finds the first jobs of each group and class of
 // every bucket. It hops from one group to the next in the claim index and reads
 // nothing in between.
@@ -342,28 +396,27 @@ func candidates(sel *workitem.Selection, at *int64, tenant int64, p *pick, stric
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))
 	}
-	const base = "FROM life c WHERE c.claimable_at = 0 AND c.tenant = $2 AND c.kind = $3 AND c.bucket = b.bucket"
 	columns, order := "c.fairness, c.class, 0 AS priority", "c.fairness, c.class"
 	if sel.Native {
 		columns, order = "c.fairness, c.class, c.priority", "c.fairness, c.class, c.priority DESC"
 	}
 	hop := func(part int, within string) string {
-		next := "SELECT " + columns + " " + base + within + " AND (c.fairness, c.class) > (g.fairness, g.class) ORDER BY " + order + " LIMIT 1"
+		next := "SELECT " + columns + " " + inBucket + within + " AND (c.fairness, c.class) > (g.fairness, g.class) ORDER BY " + order + " LIMIT 1"
 		if sel.Native {
-			next = "(SELECT " + columns + " " + base + within + " AND c.fairness = g.fairness AND c.class = g.class AND c.priority < g.priority ORDER BY c.priority DESC LIMIT 1) " +
+			next = "(SELECT " + columns + " " + inBucket + within + " AND c.fairness = g.fairness AND c.class = g.class AND c.priority < g.priority ORDER BY c.priority DESC LIMIT 1) " +
 				"UNION ALL (" + next + ") LIMIT 1"
 		}
 		return fmt.Sprintf(`(WITH RECURSIVE g AS (
 			(SELECT %s, 1 AS n %s%s ORDER BY %s LIMIT 1)
 			UNION ALL
 			SELECT x.fairness, x.class, x.priority, g.n + 1 FROM g CROSS JOIN LATERAL (%s) x WHERE g.n < $5)
-			SELECT %d AS part, fairness, class, priority FROM g)`, columns, base, within, order, next, part)
+			SELECT %d AS part, fairness, class, priority FROM g)`, columns, inBucket, within, order, next, part)
 	}
 	turn, groups := "", ""
 	turnColumns := "'', 0"
 	switch {
 	case sel.Fair:
-		turn = " LEFT JOIN turns t ON t.tenant = $2 AND t.kind = $3 AND t.bucket = b.bucket"
+		turn = turnJoin
 		turnColumns = "coalesce(t.fairness, ''), coalesce(t.more, 0)"
 		groups = hop(0, " AND c.fairness >= coalesce(t.fairness, '')") + " UNION ALL " + hop(1, " AND c.fairness < coalesce(t.fairness, '')")
 	case sel.FairnessGroup != "":
@@ -380,16 +433,12 @@ func candidates(sel *workitem.Selection, at *int64, tenant int64, p *pick, stric
 	if sel.ResourceClass != "" {
 		within += " AND g.class = " + parameter(sel.ResourceClass)
 	}
-	lock := ""
-	if strict {
-		lock = " FOR UPDATE SKIP LOCKED"
-	}
 	return `SELECT b.bucket, ` + turnColumns + `, g.part, g.fairness, g.class, g.priority, r.*
 		FROM unnest('{0,1,2,3}'::smallint[]) b (bucket)` + turn + `
 		LEFT JOIN LATERAL (` + groups + `) g ON true
 		LEFT JOIN LATERAL (
 			SELECT l.version, ` + itemColumns + `, ` + storedColumns + `
-			FROM (SELECT c.xmin::text AS version, c.* ` + base + within + ` AND c.due >= ` + sqlNow + ` ORDER BY ` + rowOrder + ` LIMIT $4` + lock + `) l
+			FROM (SELECT c.xmin::text AS version, c.* ` + inBucket + within + ` AND c.due >= ` + sqlNow + ` ORDER BY ` + rowOrder + ` LIMIT $4` + locking(strict) + `) l
 			JOIN items i ON i.item = l.item
 		) r ON g.fairness IS NOT NULL`, args
 }

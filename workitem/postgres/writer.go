@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -47,17 +46,19 @@ type lane struct {
 	closed   bool
 	arrived  chan struct{} // has a token while something may wait
 	limit    int           // of a batch
-	answered atomic.Int64  // updates that the last transaction has answered
+	answered int64         // updates that the last transaction has answered
+	recent   *atomic.Int64 // the sum of all lanes
 }
 
 // start starts the writers.
 func (s *Store) start(process string) {
+	recent := &atomic.Int64{}
 	for i := range s.lanes {
-		s.lanes[i] = &lane{arrived: make(chan struct{}, 1), limit: maxBatch}
+		s.lanes[i] = &lane{recent: recent, arrived: make(chan struct{}, 1), limit: maxBatch}
 	}
 	s.lanes[alone].limit = 1
 	for i, lane := range []int{commits, claims, alone} {
-		w := &writer{s: s, lane: s.lanes[lane], alone: lane == alone, name: fmt.Sprintf("%s-%d", process, i)}
+		w := &writer{s: s, lane: s.lanes[lane], alone: lane == alone, name: fmt.Sprintf("%s-%d", process, i), mixed: map[workitem.Selection]bool{}}
 		s.done.Go(w.write)
 	}
 }
@@ -188,24 +189,25 @@ func (l *lane) take() []*update {
 	}
 }
 
-// gather lets those come back who were answered last: most of them ask again at
-// once, and one transaction for all costs much less than one for the first and one
-// for the rest. It ends as soon as most of them are there, or when nobody has come for
-// a turn or two.
+// gather waits for company, since one transaction for many costs little more than one
+// for few: for half of those who were served last in all lanes, but not longer than a
+// part of what a transaction takes. Whoever is alone does not wait.
 func (l *lane) gather() {
-	const patience = 2
-	seen := 0
-	for idle := 0; idle < patience; {
+	const patience, step = 500 * time.Microsecond, 40 * time.Microsecond
+	var start time.Time
+	for {
 		l.mu.Lock()
 		n := len(l.waiting)
 		l.mu.Unlock()
-		if n >= l.limit || n >= int(l.answered.Load())*3/4 {
+		if n >= l.limit || n*2 >= int(l.recent.Load()) {
 			return
 		}
-		if idle++; n > seen {
-			seen, idle = n, 0
+		if start.IsZero() {
+			start = time.Now()
+		} else if time.Since(start) > patience {
+			return
 		}
-		runtime.Gosched()
+		time.Sleep(step)
 	}
 }
 
@@ -218,6 +220,7 @@ type writer struct {
 	token int64  // of the last transaction
 	known bool   // the table has the name
 	conn  *pgx.Conn
+	mixed map[workitem.Selection]bool // whose buckets had more than one class of jobs
 }
 
 func (w *writer) write() {
@@ -375,7 +378,8 @@ func (w *writer) attempt(batch []*update, strict bool) (err error) {
 // finish answers the updates of a transaction that counts, and sends those on that
 // belong elsewhere.
 func (w *writer) finish(b *batch, finished, moved []*update) {
-	w.lane.answered.Store(int64(len(finished)))
+	w.lane.recent.Add(int64(len(finished)) - w.lane.answered)
+	w.lane.answered = int64(len(finished))
 	for _, u := range finished {
 		close(u.done)
 	}

@@ -270,6 +270,18 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// TestMissingMethods: what is not offered is not answered, although the SDK would.
+func TestMissingMethods(t *testing.T) {
+	t.Parallel()
+	_, s := fake(t)
+	for _, method := range []string{"logging/setLevel", "completion/complete", "resources/subscribe"} {
+		_, answer := s.post(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"a","level":"info","uri":"writ://kinds","ref":{"type":"ref/prompt","name":"a"},"argument":{"name":"a","value":"a"}}}`, nil)
+		if !strings.Contains(answer, `"code":-32601`) {
+			t.Errorf("%s: %s", method, answer)
+		}
+	}
+}
+
 // TestUnknownTool: the client's SDK would not let these out, so they are posted.
 func TestUnknownTool(t *testing.T) {
 	t.Parallel()
@@ -278,12 +290,17 @@ func TestUnknownTool(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"token_create","arguments":{}}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"SECRET"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"SECRET"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"writ://SECRET"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"\u0001SECRET"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"writ://jobs/SECRET/x"}}`,
 	} {
 		status, answer := s.post(t, body, nil)
 		refused := status >= 400 && status < 500 || status == 200 && strings.Contains(answer, `"error"`)
+		if _, uri, ok := strings.Cut(strings.TrimSuffix(body, "}}"), `"uri":`); ok { // which the protocol repeats
+			without := strings.Replace(answer, `"data":{"uri":`+uri+`}`, "", 1)
+			refused, answer = refused && without != answer, without
+		}
 		if !refused || strings.Contains(answer, "SECRET") {
 			t.Errorf("%s: %d %s", body, status, answer)
 		}

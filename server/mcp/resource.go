@@ -35,10 +35,26 @@ func (s *surface) resources(server *sdk.Server) {
 		MIMEType: mediaType, Description: "What job_graph answers."}, s.read)
 }
 
-// errNoResource refuses what is no resource. Like every refusal it shows nothing of
-// the request.
-var errNoResource = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+// noResource refuses what is no resource.
+func noResource(uri string) error { return withURI(uri, errNoResource) }
+
+var errNoResource = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Data: []byte("{}"),
 	Message: "no such resource; there are " + kindsURI + ", " + jobPrefix + "JOB and " + jobPrefix + "JOB" + graphSuffix}
+
+// withURI adds the resource to the data of an error, where the protocol has it. It is
+// the one thing that a refusal repeats of a request.
+func withURI(uri string, e *jsonrpc.Error) error {
+	name, err := json.Marshal(uri)
+	if err != nil || len(uri) > maxURI {
+		return e
+	}
+	with := *e
+	with.Data = append(append([]byte(`{"uri":`), name...), '}')
+	if rest := e.Data[1:]; len(rest) > 1 {
+		with.Data = append(append(with.Data[:len(with.Data)-1], ','), rest...)
+	}
+	return &with
+}
 
 // resourceOf says which operation reads a resource, and of which job.
 func resourceOf(uri string) (name, id string, ok bool) {
@@ -62,19 +78,19 @@ func (s *surface) read(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.
 	ctx = tied(ctx)
 	name, id, ok := resourceOf(req.Params.URI)
 	if !ok {
-		return nil, errNoResource
+		return nil, noResource(req.Params.URI)
 	}
 	o, _ := operation.ByName(name)
 	out, err := s.readOne(ctx, o, id)
 	if err != nil {
-		return nil, s.refusal(ctx, o, err)
+		return nil, withURI(req.Params.URI, s.refusal(ctx, o, err))
 	}
 	record(ctx, o, "")
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: mediaType, Text: string(out)}}}, nil
 }
 
 // refusal is a failure as an error of the protocol, whose data are what REST answers.
-func (s *surface) refusal(ctx context.Context, o *operation.Operation, err error) error {
+func (s *surface) refusal(ctx context.Context, o *operation.Operation, err error) *jsonrpc.Error {
 	text := s.problem(ctx, o, err)
 	code := int64(jsonrpc.CodeInvalidParams)
 	p, _ := rest.NewProblem(err, "")

@@ -50,8 +50,9 @@ type Extension struct {
 
 // surface is what one server offers.
 type surface struct {
-	cfg   Config
-	tasks Tasks
+	cfg    Config
+	tasks  Tasks
+	silent bool // sends clients no messages of a log
 }
 
 var listInput = reflect.TypeFor[workitem.ListInput]()
@@ -88,7 +89,9 @@ func New(cfg Config) *sdk.Server {
 	}
 	s := &surface{cfg: cfg}
 	s.tasks = jobTasks{s}
-	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}}
+	// There are no prompts, but clients ask for their list whatever is declared, and the
+	// SDK answers.
+	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}, Prompts: &sdk.PromptCapabilities{}}
 	capabilities.AddExtension(TasksExtension, nil)
 	options := &sdk.ServerOptions{
 		Instructions:              instructions,
@@ -107,6 +110,8 @@ func New(cfg Config) *sdk.Server {
 		x.Options(options)
 		s.tasks = x.Tasks(s.tasks)
 	}
+	//lint:ignore SA1019 older revisions have it
+	s.silent = options.Capabilities.Logging == nil
 	server := sdk.NewServer(&sdk.Implementation{Name: "writ", Title: "Writ", Version: cfg.Version}, options)
 	all, operations := offered()
 	for i, t := range all {
@@ -131,23 +136,34 @@ func (s *surface) guard(next sdk.MethodHandler) sdk.MethodHandler {
 				res, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the authority has failed"}
 			}
 		}()
+		if method == "logging/setLevel" && s.silent { // the SDK would take the level
+			return nil, errNoMethod
+		}
 		res, err = next(ctx, method, req)
 		var e *jsonrpc.Error
 		if !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
 			return res, err
 		}
-		switch req.(type) {
+		switch r := req.(type) {
 		case *sdk.ReadResourceRequest:
 			if e.Message == "Resource not found" {
-				return nil, errNoResource
+				return nil, noResource(r.Params.URI)
 			}
 		case *sdk.CallToolRequest:
 			if strings.HasPrefix(e.Message, "unknown tool ") {
 				return nil, errNoTool
 			}
+		case *sdk.GetPromptRequest:
+			if strings.HasPrefix(e.Message, "unknown prompt ") {
+				return nil, errNoPrompt
+			}
 		}
 		return res, err
 	}
 }
+
+var errNoMethod = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the server has no such method; it says what it has when a session begins"}
+
+var errNoPrompt = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there are no prompts"}
 
 var errNoTool = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such tool; tools/list has all of them"}

@@ -61,7 +61,7 @@ type Task struct {
 	TTL           *int   `json:"ttlMs"` // null: kept
 	PollInterval  int    `json:"pollIntervalMs"`
 	// Result is what the tool answered in the end. Only completed tasks have it.
-	Result *sdk.CallToolResult `json:"result,omitempty"`
+	Result *sdk.CallToolResult `json:"-"`
 	// Error is why there will be no answer. Only failed tasks have it.
 	Error *jsonrpc.Error `json:"error,omitempty"`
 	// InputRequests are what the client is asked. Only tasks that need input have it.
@@ -71,6 +71,26 @@ type Task struct {
 	// the answer to a call has it.
 	Content           []sdk.Content `json:"content,omitempty"`
 	StructuredContent any           `json:"structuredContent,omitempty"`
+}
+
+// MarshalJSON gives the task with its result, which has a type as every result has. That
+// of the SDK has one only where the SDK sends it itself.
+func (t *Task) MarshalJSON() ([]byte, error) {
+	type result struct {
+		ResultType        string        `json:"resultType"`
+		Content           []sdk.Content `json:"content"`
+		StructuredContent any           `json:"structuredContent,omitempty"`
+		IsError           bool          `json:"isError,omitempty"`
+	}
+	type task Task // without this method
+	shown := struct {
+		*task
+		Result *result `json:"result,omitempty"`
+	}{task: (*task)(t)}
+	if r := t.Result; r != nil {
+		shown.Result = &result{complete, r.Content, r.StructuredContent, r.IsError}
+	}
+	return json.Marshal(shown)
 }
 
 // Tasks has the tasks of a caller. A task that is not there or not the caller's is

@@ -203,7 +203,7 @@ func TestTask(t *testing.T) {
 				shown, _ := stdjson.Marshal(result["structuredContent"])
 				want, err := s.jobs.As(p).Result(t.Context(), &workitem.JobInput{JobID: id})
 				text, _ := stdjson.Marshal(want)
-				if err != nil || isError != c.isError || !same(t, shown, text) || !same(t, []byte(result["content"].([]any)[0].(map[string]any)["text"].(string)), text) {
+				if err != nil || isError != c.isError || result["resultType"] != "complete" || !same(t, shown, text) || !same(t, []byte(result["content"].([]any)[0].(map[string]any)["text"].(string)), text) {
 					t.Errorf("result %s, want %s, %v", shown, text, err)
 				}
 				matches(t, submitSchema(t, s), string(shown))

@@ -506,6 +506,7 @@ func FuzzBody(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job_get","arguments":`+examples["job_get"]+`}}`, "2025-11-25")
 	f.Add(`{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"writ://jobs/a%2"}}`, "2026-07-28")
 	f.Add(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, "x")
+	f.Add(`{"jsonrpc":"2.0","id":1,"method":"tasks/update","params":{"taskId":"`+job+`","inputResponses":{"a":[1]},"_meta":`+withTasks+`}}`, "2025-11-25")
 	_, s := fake(f)
 	f.Fuzz(func(t *testing.T, body, version string) {
 		if strings.ContainsFunc(version, func(r rune) bool { return r < ' ' || r > '~' }) {

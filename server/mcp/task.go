@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -182,29 +181,28 @@ func (s *surface) addTasks(server *sdk.Server) {
 
 // misnamed says what is wrong with the header Mcp-Name of a request that names a task,
 // and gives its id. The revision that has the header needs it there; the SDK checks
-// it for methods of its own.
+// only that of its own methods, and that Mcp-Method is the method.
 func misnamed(header http.Header, body []byte) (id jsontext.Value, message string) {
-	if header.Get("Mcp-Protocol-Version") < "2026-07-28" || !bytes.Contains(body, []byte("tasks")) {
+	if header.Get("Mcp-Protocol-Version") < "2026-07-28" || !slices.Contains(taskMethods, header.Get("Mcp-Method")) {
 		return nil, ""
 	}
 	var m struct {
 		ID     jsontext.Value `json:"id"`
-		Method string         `json:"method"`
 		Params struct {
 			ID jsontext.Value `json:"taskId"`
 		} `json:"params"`
 	}
-	if jsonv2.Unmarshal(body, &m, jsontext.AllowDuplicateNames(true)) != nil || !slices.Contains(taskMethods, m.Method) {
-		return nil, ""
+	if jsonv2.Unmarshal(body, &m, jsontext.AllowDuplicateNames(true)) != nil {
+		return nil, "" // the SDK refuses it
 	}
-	name, given := header["Mcp-Name"]
+	names, given := header["Mcp-Name"]
 	var task string
 	switch {
 	case !given:
 		return m.ID, "the header Mcp-Name is missing; it repeats taskId"
 	case m.Params.ID.Kind() != '"' || jsonv2.Unmarshal(m.Params.ID, &task) != nil:
 		return nil, "" // an unknown task, whatever the header says
-	case len(name) > 1 || name[0] != task:
+	case len(names) > 1 || names[0] != task:
 		return m.ID, "the header Mcp-Name is not taskId"
 	}
 	return nil, ""

@@ -387,6 +387,19 @@ func TestTaskName(t *testing.T) {
 	if a := s.get(p, id); a.Result["status"] != "working" {
 		t.Errorf("the job is not as it was: %s", a.text)
 	}
+	// However the method is spelled.
+	for _, change := range []func(*http.Request){
+		func(r *http.Request) { r.Header.Set("Mcp-Name", "x") },
+		func(r *http.Request) { r.Header.Set("Mcp-Name", "x"); r.Header.Set("Mcp-Method", "tools/list") },
+		func(r *http.Request) { r.Header.Set("Mcp-Name", "x"); r.Header.Del("Mcp-Method") },
+	} {
+		if a := s.call(p, withTasks, `tasks\u002fcancel`, `"taskId":"`+id+`"`, func(r *http.Request) {
+			r.Header.Set("Mcp-Method", "tasks/cancel")
+			change(r)
+		}); a.status != 400 || a.Error.Code != -32020 {
+			t.Errorf("another spelling: %d %s", a.status, a.text)
+		}
+	}
 	// A revision without the header does not need it.
 	status, text := s.server.post(t, `{"jsonrpc":"2.0","id":7,"method":"tasks/get","params":{"taskId":"`+id+`","_meta":{"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`,
 		func(r *http.Request) {

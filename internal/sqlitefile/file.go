@@ -25,6 +25,7 @@ type File struct {
 
 	path string
 	lock vfs.Lock
+	data vfs.File // open as long as any connection: closing it ends their locks
 	log  vfs.File
 }
 
@@ -86,11 +87,7 @@ func open(ctx context.Context, path string, format *Format) (_ *File, err error)
 		return nil, err
 	}
 	// Only the owner may read it; the log and its index take the mode over.
-	file, err := vfs.OS.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := file.Close(); err != nil {
+	if f.data, err = vfs.OS.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
 	if f.Conn, err = f.Connect(true); err != nil {
@@ -194,6 +191,9 @@ func (f *File) close(last *sqlite.Conn) error {
 	}
 	if last != nil {
 		errs = append(errs, last.Close())
+	}
+	if f.data != nil {
+		errs = append(errs, f.data.Close())
 	}
 	return errors.Join(append(errs, f.lock.Unlock())...)
 }

@@ -26,9 +26,13 @@ func (s *Store) checkpoints(c *sqlite.Conn) {
 		// A failed checkpoint loses nothing: the log keeps everything, and the
 		// next one tries again. A disk that can't take writes shows itself to the
 		// writer.
+		if !s.still.TryLock() {
+			continue
+		}
 		if err := sqlitefile.Passive(c); err == nil {
 			s.copied.Store(true)
 		}
+		s.still.Unlock()
 	}
 }
 
@@ -41,9 +45,14 @@ const restartPatience = 50 * time.Millisecond
 // starts the log anew. The file keeps its length: overwriting is cheaper than
 // appending.
 func (s *Store) finishCheckpoint() {
-	if s.copied.CompareAndSwap(true, false) {
+	if s.copied.Load() {
+		if !s.still.TryLock() {
+			return
+		}
+		s.copied.Store(false)
 		s.restartLog()
 		s.state.uncopied = 0
+		s.still.Unlock()
 		return
 	}
 	if s.state.uncopied < checkpointAfter {

@@ -60,6 +60,7 @@ type Store struct {
 	stop     chan struct{}  // closed to end the checkpointer and to refuse views
 	backlog  chan struct{}  // asks for a checkpoint
 	copied   atomic.Bool    // a checkpoint has copied most of the log
+	still    sync.RWMutex   // held while the file is copied: the log stays where it is
 
 	readers chan *reader
 	all     []*reader
@@ -169,6 +170,8 @@ func (s *Store) Close() error {
 	s.ring()
 	close(s.stop)
 	s.done.Wait()
+	s.still.Lock() // copies end when they find that the store is closed
+	defer s.still.Unlock()
 	// Views that are under way give their connections back first.
 	for range s.all {
 		<-s.readers

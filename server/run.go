@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return errors.Join(err, store.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s, err := newServer(ctx, cfg, work{
+	w := work{
 		as:     func(p workitem.Principal) operation.Jobs { return a.As(p) },
 		tokens: a,
 		health: a.Health,
@@ -73,7 +73,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			return err
 		},
 		release: a.Release,
-	}, m)
+	}
+	if local, ok := store.(*sqlite.Store); ok {
+		w.copy = local.Copy
+	}
+	s, err := newServer(ctx, cfg, w, m)
 	if err != nil {
 		return err
 	}

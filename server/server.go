@@ -28,7 +28,8 @@ type work struct {
 	health  func() error
 	totals  func(context.Context) (totals, error)
 	export  func(context.Context, io.Writer, transfer.Options) error
-	release func() // ends calls that wait
+	release func()                                 // ends calls that wait
+	copy    func(context.Context, io.Writer) error // nil if a database has the jobs
 }
 
 // Server answers requests with one authority.
@@ -87,11 +88,13 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("/readyz", s.readyz)
 	mux.Handle("/metrics", s.guardMetrics(s.metrics.handler()))
 	calls := s.watch(s.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case mcp.Path:
+		switch {
+		case r.URL.Path == mcp.Path:
 			tools.ServeHTTP(w, r)
-		case transfer.Path:
+		case r.URL.Path == transfer.Path:
 			s.serveExport(w, r)
+		case r.URL.Path == operation.CopyPath && r.Method == http.MethodGet && auth.IsLocal(r.Context()):
+			s.copyStore(w, r)
 		default:
 			verbs.ServeHTTP(w, r)
 		}

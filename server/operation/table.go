@@ -8,6 +8,10 @@ import (
 	"github.com/writ-authority/writ/workitem"
 )
 
+// CopyPath is where the person who runs a server gets a copy of its jobs, for backups. It
+// is no operation: what it sends is read by the same version only.
+const CopyPath = "/local/copy"
+
 // Operation is one verb as every surface presents it.
 type Operation struct {
 	// Name is the verb's name as a tool and as the id of a REST operation.

@@ -15,6 +15,7 @@ import (
 	"github.com/writ-authority/writ/gate"
 	"github.com/writ-authority/writ/gate/suite"
 	"github.com/writ-authority/writ/gitrepo"
+	"github.com/writ-authority/writ/internal/backup"
 	"github.com/writ-authority/writ/internal/planfile"
 	"github.com/writ-authority/writ/nox"
 	"github.com/writ-authority/writ/rune"
@@ -60,6 +61,11 @@ var codes = []struct {
 }{
 	{gate.ErrInterrupted, exitInterrupted, "interrupted"},
 	{context.Canceled, exitInterrupted, "interrupted"},
+	{backup.ErrNewer, exitCorrupt, "newer_format"},
+	{backup.ErrDamaged, exitCorrupt, "corrupt"},
+	{backup.ErrNoBackup, exitNotFound, "no_backup"},
+	{backup.ErrNothing, exitNotFound, "nothing_to_back_up"},
+	{backup.ErrInside, exitUsage, "unsuitable_directory"},
 	{workitem.ErrInvalidRequest, exitUsage, "invalid_request"},
 	{&workitem.Error{Code: workitem.PayloadTooLarge}, exitUsage, "payload_too_large"},
 	{workitem.ErrUnauthenticated, exitAuth, "unauthenticated"},
@@ -212,6 +218,10 @@ func adviceOf(err error) string {
 		err    error
 		advice string
 	}{
+		{backup.ErrDamaged, "use another backup; nothing was changed"},
+		{backup.ErrNoBackup, "`writ backup create` makes one; those of `writ db backup` are restored by `writ db restore`"},
+		{backup.ErrNothing, "say where the data is with --data"},
+		{backup.ErrNewer, "use the newer version of writ"},
 		{nox.ErrHalt, "if it ends at all, let it take more with --steps"},
 		{errNoJobs, "submit one with `writ job submit`, or say where the jobs are with --data or --server"},
 		{workitem.ErrUnfinished, "repeat `writ job import`, which begins anew, or remove the store"},

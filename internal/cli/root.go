@@ -144,7 +144,7 @@ func (a *app) root() *cobra.Command {
 		a.gate(), a.initFile(), a.review(), a.attest(), a.waiver(),
 		a.policy(), a.task(), a.change(), a.patchset(), a.plan(), a.land(),
 		a.log(), a.show(), a.status(), a.doctor(), a.queue(),
-		a.job(), a.worker(), a.serve(), a.mcp(), a.token(), a.repository(), a.db(),
+		a.job(), a.worker(), a.serve(), a.mcp(), a.token(), a.repository(), a.db(), a.backup(),
 		a.cell(), a.hash(), a.nouns(), a.nox(), a.rune(),
 	)
 	wrapArgs(root)

@@ -262,6 +262,16 @@ func TestPartsThatAreNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone(t, fresh, "work.db", "work.db.lock")
+
+	// What a server with a database has left of its jobs is no part.
+	cells(t, data, func(s *store.Store) { extend(t, s, 0) })
+	s := source(t, data)
+	s.Jobs = func(context.Context, func(io.Reader) error) error { return backup.ErrElsewhere }
+	at = filepath.Join(t.TempDir(), "backup")
+	if m, err := backup.Create(t.Context(), s, at); err != nil || m.Jobs != nil || m.Cells == nil {
+		t.Fatal(m, err)
+	}
+	alone(t, at, "cells.db", "manifest.json")
 }
 
 func TestCreateRefuses(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 type Source struct {
 	Data    string
 	Version string // of this program
-	// Jobs has read read a copy of the work items, which lie in work.db. It is not
-	// called if that is not there.
+	// Jobs has read read a copy of the work items, which lie in work.db, or returns
+	// ErrElsewhere. It is not called if there is no such file.
 	Jobs func(ctx context.Context, read func(io.Reader) error) error
 	// Patience is how long whoever has the cells open is waited for.
 	Patience time.Duration
@@ -161,16 +161,9 @@ func (s *Source) fill(ctx context.Context, dir string) (*Manifest, error) {
 		c.total += size
 	}
 	if parts[jobsFile] {
-		to := filepath.Join(dir, jobsFile)
-		err := s.Jobs(ctx, func(r io.Reader) error { return sqlite.Receive(ctx, r, to, c.add) })
-		if err != nil {
+		if err := s.copyJobs(ctx, filepath.Join(dir, jobsFile), m, c); err != nil {
 			return nil, err
 		}
-		sum, err := sqlite.Check(ctx, to)
-		if err != nil {
-			return nil, err
-		}
-		m.Jobs = &Jobs{Schema: sum.Schema, Epoch: sum.Epoch, Jobs: sum.Jobs}
 	}
 	if parts[cellsFile] {
 		to := filepath.Join(dir, cellsFile)
@@ -222,6 +215,19 @@ func sizeOf(path string) (size int64, there bool, err error) {
 		there = there || name == path
 	}
 	return size, there, nil
+}
+
+func (s *Source) copyJobs(ctx context.Context, to string, m *Manifest, c *counter) error {
+	err := s.Jobs(ctx, func(r io.Reader) error { return sqlite.Receive(ctx, r, to, c.add) })
+	if errors.Is(err, ErrElsewhere) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	sum, err := sqlite.Check(ctx, to)
+	m.Jobs = &Jobs{Schema: sum.Schema, Epoch: sum.Epoch, Jobs: sum.Jobs}
+	return err
 }
 
 func (s *Source) copyCells(ctx context.Context, to string, c *counter) error {

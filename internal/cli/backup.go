@@ -76,10 +76,11 @@ func (a *app) copyJobs(ctx context.Context, data string, read func(io.Reader) er
 				return err
 			}
 			err = errors.Join(c.CopyJobs(ctx, read), c.Close())
-			// Whose server keeps its jobs in a database has no use for this file.
-			if !errors.Is(err, workitem.ErrInvalidState) {
-				return err
+			if errors.Is(err, workitem.ErrInvalidState) {
+				err = backup.ErrElsewhere
+				fmt.Fprintln(a.err, "the server has its jobs in a database, which its own tools back up; work.db is left out")
 			}
+			return err
 		}
 		patience, cancel := context.WithTimeout(ctx, lockTimeout)
 		store, err := sqlite.Open(patience, sqlite.Options{Path: server.StorePath(data)})

@@ -14,10 +14,8 @@ import (
 func (s *Store) Copy(ctx context.Context, w io.Writer) error {
 	s.still.RLock()
 	defer s.still.RUnlock()
-	select {
-	case <-s.stop:
-		return unavailable("the store is closed", nil)
-	default:
+	if err := s.ended(); err != nil {
+		return err
 	}
 	if e := s.failure.Load(); e != nil {
 		return e
@@ -27,16 +25,29 @@ func (s *Store) Copy(ctx context.Context, w io.Writer) error {
 	go func() { // until the copy has ended
 		select {
 		case <-s.stop:
-			cancel(unavailable("the store is closed", nil))
+			cancel(s.ended())
 		case <-ctx.Done():
 		}
 	}()
 	return s.file.Copy(ctx, w, func() error {
+		if err := s.ended(); err != nil {
+			return err
+		}
 		if !s.durable.Wait(s.begun.Load()) {
 			return s.failure.Load()
 		}
 		return nil
 	})
+}
+
+// ended is why nothing more is copied once the store is being closed.
+func (s *Store) ended() error {
+	select {
+	case <-s.stop:
+		return unavailable("the store is closed", nil)
+	default:
+		return nil
+	}
 }
 
 // Receive makes the store of a path of what Store.Copy has written. Nothing may be

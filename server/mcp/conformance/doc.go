@@ -6,5 +6,5 @@
 // The tests of this package run the suite against it, and what the suite can ask of any
 // server against writ serve, if WRIT_MCP_SUITE names the directory into which the suite
 // was installed (.ci/mcp, npm ci). What the suite may refuse, and why, is in
-// conformance-baseline.yml and shipped-baseline.yml.
+// conformance-baseline.yml, json-baseline.yml and shipped-baseline.yml.
 package main

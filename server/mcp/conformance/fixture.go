@@ -14,7 +14,7 @@ import (
 )
 
 // fixtures are what the suite asks for by name.
-func fixtures() *mcp.Extension {
+func fixtures(events bool) *mcp.Extension {
 	tasks := &started{running: map[string]*running{}}
 	return &mcp.Extension{
 		Options: func(o *sdk.ServerOptions) {
@@ -42,7 +42,7 @@ func fixtures() *mcp.Extension {
 			tasks.jobs = jobs
 			return tasks
 		},
-		Events: true,
+		Events: events,
 	}
 }
 

@@ -86,16 +86,20 @@ var ran = regexp.MustCompile(`(?m)^[✓✗~] ([a-z0-9-]+): (\d+) passed`)
 // TestScenarios runs the whole suite against the server with the fixtures.
 func TestScenarios(t *testing.T) {
 	s := installed(t)
-	server := httptest.NewServer(handler())
+	server := httptest.NewServer(handler(true))
 	t.Cleanup(server.Close)
+	plain := httptest.NewServer(handler(false))
+	t.Cleanup(plain.Close)
 	for revision, scenarios := range map[string]int{"2025-11-25": 33, "2026-07-28": 40} {
-		t.Run(revision, func(t *testing.T) {
-			s := installed(t)
-			out := s.conformance("conformance-baseline.yml", server.URL, "--suite", "all", "--spec-version", revision)
-			if n := len(ran.FindAllString(out, -1)); n != scenarios {
-				t.Errorf("%d scenarios ran, want %d\n%s", n, scenarios, out)
-			}
-		})
+		for baseline, at := range map[string]string{"conformance-baseline.yml": server.URL, "json-baseline.yml": plain.URL} {
+			t.Run(revision+" "+baseline, func(t *testing.T) {
+				s := installed(t)
+				out := s.conformance(baseline, at, "--suite", "all", "--spec-version", revision)
+				if n := len(ran.FindAllString(out, -1)); n != scenarios {
+					t.Errorf("%d scenarios ran, want %d\n%s", n, scenarios, out)
+				}
+			})
+		}
 	}
 	list, _ := s.run("conformance/dist/index.js", "list", "--server")
 	tasks := regexp.MustCompile(`tasks-[a-z-]+`).FindAllString(list, -1)

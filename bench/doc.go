@@ -9,6 +9,7 @@
 //	go test -bench Job -benchtime 1x -timeout 1h                       # work items
 //	go test -bench JobPairs/workers=32 -benchtime 1x -peers=false -cpuprofile cpu.out
 //	go test -bench 'JobList|JobBacklog' -benchtime 1x -timeout 3h -rows 10000000
+//	go test -bench Postgres -benchtime 1x -timeout 1h                   # work items on PostgreSQL
 //	go test -run Soak -soak 10m -timeout 20m                           # under load
 //
 // JobREST and the soak test load the built binary over loopback from the process of
@@ -19,6 +20,13 @@
 // The peers of work items are River on SQLite, asynq on Redis and NATS JetStream.
 // asynq needs a redis-server in the PATH, of which it starts one of its own; it is
 // left out, and that said, where there is none.
+//
+// The benchmarks on PostgreSQL start a server of their own, with syncs, on a Unix socket.
+// Their peers are River (each job completed in a transaction of its own, and with its
+// batch completer) and a loop over a table that claims one row at a time, in a
+// transaction of several statements and in one statement. PostgresProcesses divides the
+// same workers among one, two and four processes on one database, PostgresServers among
+// one and two servers.
 //
 // Contestants of one benchmark take turns, second by second, and their rates are
 // compared in pairs: trust the ratios. The durability settings of each are printed

@@ -21,6 +21,9 @@ var writ string // the built binary
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if url := os.Getenv(postgresVariable); url != "" {
+		return postgresProcess(url)
+	}
 	gitrepotest.Isolate()
 	dir, err := os.MkdirTemp("", "writ-bench-")
 	if err != nil {

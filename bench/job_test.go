@@ -34,8 +34,18 @@ type jobs struct {
 
 func openJobs(tb testing.TB, path string) *jobs {
 	tb.Helper()
-	j := &jobs{path: path}
-	store, err := sqlite.Open(ctx, sqlite.Options{Path: path, Batch: func(int, time.Duration, time.Duration) { j.syncs.Add(1) }})
+	j := openJobsIn(tb, func(batch func(int, time.Duration, time.Duration)) (workitem.Store, error) {
+		return sqlite.Open(ctx, sqlite.Options{Path: path, Batch: batch})
+	})
+	j.path = path
+	return j
+}
+
+// openJobsIn makes an authority over a store, which tells batch of its transactions.
+func openJobsIn(tb testing.TB, open func(batch func(int, time.Duration, time.Duration)) (workitem.Store, error)) *jobs {
+	tb.Helper()
+	j := &jobs{}
+	store, err := open(func(int, time.Duration, time.Duration) { j.syncs.Add(1) })
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -153,14 +163,18 @@ func writPairs(b *testing.B, dir string) *contestant {
 	b.Cleanup(func() { j.close(b) })
 	return &contestant{
 		name: "writ", durability: writSettings,
-		op:    func(caller, _ int) error { return j.pair(fmt.Sprintf("worker-%03d", caller)) },
-		syncs: func() float64 { return float64(j.syncs.Load()) },
-		before: func() {
-			missing := 2*backlog - (j.next.Load() - j.done.Load())
-			if err := each(int(missing), func(int) error { return j.submit(Fixture{}) }); err != nil {
-				b.Fatal(err)
-			}
-		},
+		op:     func(caller, _ int) error { return j.pair(fmt.Sprintf("worker-%03d", caller)) },
+		syncs:  func() float64 { return float64(j.syncs.Load()) },
+		before: func() { j.fill(b) },
+	}
+}
+
+// fill submits what is missing of a backlog.
+func (j *jobs) fill(tb testing.TB) {
+	tb.Helper()
+	missing := 2*backlog - (j.next.Load() - j.done.Load())
+	if err := each(int(missing), func(int) error { return j.submit(Fixture{}) }); err != nil {
+		tb.Fatal(err)
 	}
 }
 

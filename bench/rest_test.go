@@ -24,11 +24,12 @@ type served struct {
 	addr string
 }
 
-// serve starts `writ serve` on a free port of the loopback address.
-func serve(tb testing.TB, dir string) *served {
+// serve starts `writ serve` on a free port of the loopback address, with further
+// flags.
+func serve(tb testing.TB, dir string, flags ...string) *served {
 	tb.Helper()
-	cmd := exec.Command(writ, "serve", "--data", dir, "--listen", "127.0.0.1:0", "--dev-tokens",
-		"--max-tenant-in-flight", strconv.Itoa(quota), "--log-level", "error", "--metrics-public", "--json")
+	cmd := exec.Command(writ, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--dev-tokens",
+		"--max-tenant-in-flight", strconv.Itoa(quota), "--log-level", "error", "--metrics-public", "--json"}, flags...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

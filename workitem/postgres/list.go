@@ -21,11 +21,12 @@ func (r *reader) List(q *workitem.Query, after workitem.Place, limit int) ([]*wo
 	if q.Claimable {
 		at = r.Now()
 	}
+	clear(r.other) // of rows of the page before that were left out
 	var all []*workitem.Item
 	add := r.item(func(it *workitem.Item) { all = append(all, it) })
 	var walks []question
 	for _, statuses := range portions(q) {
-		text, args := walk(q, number, statuses, at, after, limit)
+		text, args := walk(r.columns(), q, number, statuses, at, after, limit)
 		walks = append(walks, question{text, args, add})
 	}
 	if err := r.ask(walks...); err != nil {
@@ -66,7 +67,7 @@ func labelled(q *workitem.Query) bool {
 // it follows is the only one that fits: other conditions on indexed columns are
 // written so that no index can serve them. The limit is part of the text, since plans
 // are made without the parameters.
-func walk(q *workitem.Query, tenant int64, statuses []workitem.Status, at workitem.Instant, after workitem.Place, limit int) (text string, args []any) {
+func walk(columns string, q *workitem.Query, tenant int64, statuses []workitem.Status, at workitem.Instant, after workitem.Place, limit int) (text string, args []any) {
 	args = []any{tenant}
 	parameter := func(v any) string {
 		args = append(args, v)
@@ -153,7 +154,7 @@ func walk(q *workitem.Query, tenant int64, statuses []workitem.Status, at workit
 		add("(%s.created, %s.id) > (%s, %s)", walked, walked, parameter(after.CreatedAt), parameter(after.ID[:]))
 	}
 	return fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s.created, %s.id LIMIT %d",
-		itemColumns, from, strings.Join(where, " AND "), walked, walked, limit), args
+		columns, from, strings.Join(where, " AND "), walked, walked, limit), args
 }
 
 var _ workitem.Reader = (*reader)(nil)

@@ -305,8 +305,11 @@ func (w *writer) beside(l *loading, ids []workitem.ID, r pgx.Row, first bool) er
 
 // tombstone is one that was scanned.
 func tombstone(names *tenants, t *workitem.Tombstone, id []byte, tenant int64, digest, loose []byte) (*workitem.Tombstone, error) {
-	name, ok := names.name(tenant)
-	if !ok {
+	name, err := names.of(tenant)
+	if err != nil {
+		return nil, unread(err)
+	}
+	if name == "" {
 		return nil, corrupt("tombstones", 0, "names a tenant that is not there")
 	}
 	if len(id) != len(t.ID) || len(digest) != len(t.Digest) || len(loose) != len(t.Loose) {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -35,6 +35,7 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
+	cannotConnectNow     = "57P03"
 )
 
 func sqlError(err error) *pgconn.PgError {
@@ -45,13 +46,10 @@ func sqlError(err error) *pgconn.PgError {
 	return nil
 }
 
-// poolSized says that a URL bounds the pool itself.
-func poolSized(url string) bool { return strings.Contains(url, "pool_max_conns") }
-
 // prepare checks the server and brings the schema up to date, on a connection of its
 // own.
 func prepare(ctx context.Context, cfg *pgxpool.Config, schema string, unsafe bool) error {
-	conn, err := pgx.ConnectConfig(ctx, cfg.ConnConfig.Copy())
+	conn, err := connect(ctx, cfg.ConnConfig)
 	if err != nil {
 		return unreachable(err)
 	}
@@ -70,10 +68,33 @@ func prepare(ctx context.Context, cfg *pgxpool.Config, schema string, unsafe boo
 	return tx.Commit(ctx)
 }
 
-// checkServer refuses servers that can't keep the promises of a store.
+// connect connects to a server, which may be starting up. If ctx has a deadline, a
+// server that can't be reached is tried again until then.
+func connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
+	limit := ctx
+	_, patient := ctx.Deadline()
+	if !patient {
+		var cancel context.CancelFunc
+		limit, cancel = context.WithTimeout(ctx, connectWithin)
+		defer cancel()
+	}
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		conn, err := pgx.ConnectConfig(ctx, cfg.Copy())
+		starting := isCode(err, cannotConnectNow)
+		if err == nil || !starting && (!patient || sqlError(err) != nil) {
+			return conn, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-limit.Done():
+			return nil, err
+		}
+	}
+}
+
+// checkServer refuses servers and databases that can't keep the promises of a store.
 func checkServer(ctx context.Context, conn *pgx.Conn, unsafe bool) error {
 	setting := func(name string) (value string, err error) {
-		// YugabyteDB and CockroachDB have most of these, but not all.
 		err = conn.QueryRow(ctx, "SELECT coalesce(current_setting($1, true), '')", name).Scan(&value)
 		return value, err
 	}
@@ -85,17 +106,29 @@ func checkServer(ctx context.Context, conn *pgx.Conn, unsafe bool) error {
 		text, err := setting("server_version")
 		return errors.Join(fmt.Errorf("%w: this is %s", ErrTooOld, text), err)
 	}
-	if unsafe {
-		return nil
-	}
-	for _, name := range []string{"fsync", "full_page_writes"} {
-		value, err := setting(name)
+	for _, c := range []struct {
+		name, bad string // the setting, and what it must not be
+		why       error
+		what      string
+	}{
+		{"fsync", "off", ErrUnsafe, "its setting fsync is off; turn it on"},
+		{"full_page_writes", "off", ErrUnsafe, "its setting full_page_writes is off; turn it on"},
+		{"in_hot_standby", "on", ErrUnsuitable, "it is a replica, which can't be written; name the primary server"},
+	} {
+		value, err := setting(c.name)
 		if err != nil {
 			return unreachable(err)
 		}
-		if value == "off" {
-			return fmt.Errorf("%w: its setting %s is off; turn it on", ErrUnsafe, name)
+		if value == c.bad && !(unsafe && c.why == ErrUnsafe) {
+			return fmt.Errorf("%w: %s", c.why, c.what)
 		}
+	}
+	encoding, err := setting("server_encoding")
+	if err != nil {
+		return unreachable(err)
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("%w: its encoding is %s; make one with ENCODING 'UTF8'", ErrUnsuitable, encoding)
 	}
 	return nil
 }
@@ -103,6 +136,12 @@ func checkServer(ctx context.Context, conn *pgx.Conn, unsafe bool) error {
 // migrate brings the schema up to date. Whoever comes first does it, the others
 // wait.
 func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
+	// How long that takes is for ctx to say.
+	for _, text := range []string{"SET LOCAL lock_timeout = 0", "SET LOCAL statement_timeout = 0"} {
+		if _, err := tx.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", schemaLock); err != nil {
 		return err
 	}

@@ -18,6 +18,10 @@ type reader struct {
 	s    *Store
 	conn sender // nil before the first question of a view
 
+	// In a view an item is read with its other half, which most callers ask for next.
+	whole bool
+	other map[int64]*workitem.Stored // by row; until it was asked for
+
 	at    workitem.Instant // of Now, once it was asked
 	epoch int64
 	err   error // of Now, which can't return it
@@ -43,7 +47,7 @@ func (s *Store) View(ctx context.Context, fn func(workitem.Reader) error) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := &reader{ctx: ctx, s: s}
+	r := &reader{ctx: ctx, s: s, whole: true, other: map[int64]*workitem.Stored{}}
 	defer r.end()
 	err := fn(r)
 	switch {
@@ -73,6 +77,10 @@ func (r *reader) end() {
 	}()
 }
 
+// maxViewOutage is how long a view that has seen nothing yet waits for a connection
+// while the server can't be reached.
+const maxViewOutage = 5 * time.Second
+
 // ask puts questions in one round trip. The first ones of a view take the snapshot,
 // after the present instant was read.
 func (r *reader) ask(questions ...question) error {
@@ -82,24 +90,33 @@ func (r *reader) ask(questions ...question) error {
 	case r.conn != nil:
 		return unread(r.send(&pgx.Batch{}, questions))
 	}
-	again, err := r.begin(questions)
-	if again && r.ctx.Err() == nil {
-		// A server that was restarted has ended all the others too.
-		r.s.pool.Reset()
-		_, err = r.begin(questions)
+	end := time.Now().Add(maxViewOutage)
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		again, err := r.begin(questions)
+		if !again || time.Now().After(end) {
+			return unread(err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.ctx.Done():
+			return unread(err)
+		}
 	}
-	return unread(err)
 }
 
 // begin takes a connection for a view and puts its first questions. again says that the
-// connection was lost before it had answered anything.
+// server could not be reached, or was lost before it had answered anything.
 func (r *reader) begin(questions []question) (again bool, err error) {
 	c, err := r.s.pool.Acquire(r.ctx)
-	if err != nil {
-		if r.s.closed.Load() {
-			err = unavailable("the store is closed", nil)
+	if r.s.closed.Load() {
+		if err == nil {
+			c.Release()
 		}
-		return false, err
+		return false, unavailable("the store is closed", nil)
+	}
+	if err != nil {
+		e := sqlError(err)
+		return e == nil || disconnected(e), err
 	}
 	answered := false
 	b := &pgx.Batch{}
@@ -113,9 +130,11 @@ func (r *reader) begin(questions []question) (again bool, err error) {
 		return nil
 	})
 	r.conn = c
-	if err = r.send(b, questions); err != nil && !answered && c.Conn().IsClosed() {
+	if err = r.send(b, questions); err != nil && !answered && r.ctx.Err() == nil && c.Conn().IsClosed() {
 		c.Release()
 		r.conn = nil
+		// A server that was restarted has ended all the other connections too.
+		r.s.pool.Reset()
 		return true, err
 	}
 	return false, err
@@ -171,30 +190,60 @@ func (r *reader) Epoch() (int64, error) {
 
 const fromBoth = " FROM items i JOIN life l ON l.item = i.item"
 
-// item takes over rows of itemColumns.
+// columns are those that item takes over.
+func (r *reader) columns() string {
+	if r.whole {
+		return itemColumns + ", " + storedColumns
+	}
+	return itemColumns
+}
+
+// item takes over rows of columns.
 func (r *reader) item(add func(*workitem.Item)) func(pgx.Rows) error {
 	return func(row pgx.Rows) error {
 		var s itemScan
-		if err := row.Scan(s.targets()...); err != nil {
+		var other storedScan
+		targets := s.targets()
+		if r.whole {
+			targets = append(targets, other.targets()...)
+		}
+		if err := row.Scan(targets...); err != nil {
 			return err
 		}
 		it, err := s.item(&r.s.tenants)
-		if err == nil {
-			add(it)
+		if err != nil {
+			return err
 		}
-		return err
+		if r.whole {
+			if r.other[it.Row], err = other.stored(it.Row); err != nil {
+				return err
+			}
+		}
+		add(it)
+		return nil
 	}
 }
 
+// maxOther bounds how many halves are kept that nobody has asked for.
+const maxOther = 4096
+
 // Item implements workitem.Reader.
 func (r *reader) Item(id workitem.ID) (it *workitem.Item, err error) {
-	err = r.ask(question{"SELECT " + itemColumns + fromBoth + " WHERE i.id = $1", []any{id[:]},
+	if len(r.other) > maxOther {
+		clear(r.other)
+	}
+	err = r.ask(question{"SELECT " + r.columns() + fromBoth + " WHERE i.id = $1", []any{id[:]},
 		r.item(func(found *workitem.Item) { it = found })})
 	return it, err
 }
 
 // Stored implements workitem.Reader.
 func (r *reader) Stored(it *workitem.Item) (stored *workitem.Stored, err error) {
+	if stored = r.other[it.Row]; stored != nil {
+		delete(r.other, it.Row)
+		it.CorrelationID = stored.CorrelationID
+		return stored, nil
+	}
 	err = r.ask(question{"SELECT " + storedColumns + " FROM items i WHERE i.item = $1", []any{it.Row}, func(row pgx.Rows) error {
 		var s storedScan
 		if err := row.Scan(s.targets()...); err != nil {

@@ -50,8 +50,11 @@ func (s *itemScan) targets() []any {
 // item is what was scanned.
 func (s *itemScan) item(names *tenants) (*workitem.Item, error) {
 	it := &s.it
-	name, ok := names.name(s.tenant)
-	if !ok {
+	name, err := names.of(s.tenant)
+	if err != nil {
+		return nil, unread(err)
+	}
+	if name == "" {
 		return nil, corrupt("life", it.Row, "names a tenant that is not there")
 	}
 	it.Tenant = name

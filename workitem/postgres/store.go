@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,8 +59,10 @@ type Store struct {
 
 // Open opens the store of a database and brings its schema up to date; other
 // processes may do so at the same time. It refuses servers before version 15
-// (ErrTooOld), servers that do not sync (ErrUnsafe), schemas with tables of
-// something else (ErrForeign) or of a newer version (ErrNewerSchema).
+// (ErrTooOld), servers that do not sync (ErrUnsafe), replicas and databases without
+// UTF-8 (ErrUnsuitable), schemas with tables of something else (ErrForeign) or of a
+// newer version (ErrNewerSchema). A server that is starting up is waited for, and if
+// ctx has a deadline, one that can't be reached is tried again until then.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	cfg, schema, err := configure(o.URL)
 	if err != nil {
@@ -149,6 +152,7 @@ func (s *Store) Close() error {
 // Connections of a store, unless the URL says otherwise.
 const (
 	defaultSchema = "writ"
+	maxIdentifier = 63 // bytes; PostgreSQL cuts what is longer
 	connectWithin = 10 * time.Second
 )
 
@@ -174,10 +178,13 @@ var settings = map[string]string{
 
 // configure reads a URL.
 func configure(url string) (cfg *pgxpool.Config, schema string, err error) {
-	cfg, err = pgxpool.ParseConfig(url)
+	// An error of the parser may show what it can't read, and that may be a password.
+	single, err := pgx.ParseConfig(url)
+	if err == nil {
+		cfg, err = pgxpool.ParseConfig(url)
+	}
 	if err != nil {
-		// Errors of pgx show the URL without its password.
-		return nil, "", fmt.Errorf("%w: %w", ErrURL, err)
+		return nil, "", fmt.Errorf("%w; one is postgres://USER:PASSWORD@HOST:5432/DATABASE, where characters like @ and / of the password are written as %%40 and %%2F", ErrURL)
 	}
 	parameters := cfg.ConnConfig.RuntimeParams
 	schema = parameters["schema"]
@@ -185,11 +192,17 @@ func configure(url string) (cfg *pgxpool.Config, schema string, err error) {
 	if schema == "" {
 		schema = defaultSchema
 	}
+	if len(schema) > maxIdentifier || strings.HasPrefix(schema, "pg_") {
+		return nil, "", fmt.Errorf("%w: the schema %q must have at most %d bytes and not begin with pg_", ErrURL, schema, maxIdentifier)
+	}
 	parameters["search_path"] = pgx.Identifier{schema}.Sanitize()
 	for name, value := range settings {
-		if _, ok := parameters[name]; !ok || name == "synchronous_commit" {
+		if _, ok := parameters[name]; !ok {
 			parameters[name] = value
 		}
+	}
+	if parameters["synchronous_commit"] != "remote_apply" { // which promises more
+		parameters["synchronous_commit"] = settings["synchronous_commit"]
 	}
 	if parameters["application_name"] == "" {
 		parameters["application_name"] = "writ"
@@ -197,7 +210,7 @@ func configure(url string) (cfg *pgxpool.Config, schema string, err error) {
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = connectWithin
 	}
-	if !poolSized(url) {
+	if _, sized := single.RuntimeParams["pool_max_conns"]; !sized {
 		cfg.MaxConns = int32(writers + max(8, 2*runtime.NumCPU()))
 	}
 	if cfg.MaxConns < writers+1 {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -22,23 +23,25 @@ type tenants struct {
 // learning bounds how long a row waits for the name of its tenant.
 const learning = 10 * time.Second
 
-// name is the name of a number, which another process may have given just now.
-func (t *tenants) name(n int64) (string, bool) {
+// of is the name of a number, which another process may have given just now; it is
+// empty for a number that nobody has given.
+func (t *tenants) of(n int64) (name string, err error) {
 	t.mu.RLock()
 	name, ok := t.names[n]
 	t.mu.RUnlock()
 	if ok {
-		return name, true
+		return name, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), learning)
 	defer cancel()
-	if err := t.read(ctx); err != nil {
-		return "", false
-	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	name, ok = t.names[n]
-	return name, ok
+	_, name, err = t.learn(ctx, "tenant = $1", n)
+	return name, err
+}
+
+// name is of for those who can do without.
+func (t *tenants) name(n int64) (string, bool) {
+	name, err := t.of(n)
+	return name, err == nil && name != ""
 }
 
 // known is the number of a tenant, or 0 if it has none yet.
@@ -46,10 +49,23 @@ func (t *tenants) known(ctx context.Context, name string) (int64, error) {
 	if n := t.number(name); n != 0 {
 		return n, nil
 	}
-	if err := t.read(ctx); err != nil {
-		return 0, err
+	n, _, err := t.learn(ctx, "name = $1", name)
+	return n, err
+}
+
+// learn reads one tenant.
+func (t *tenants) learn(ctx context.Context, condition string, key any) (n int64, name string, err error) {
+	err = t.pool.QueryRow(ctx, "SELECT tenant, name FROM tenants WHERE "+condition, key).Scan(&n, &name)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, "", nil
+	case err != nil:
+		return 0, "", err
 	}
-	return t.number(name), nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.names[n], t.numbers[name] = name, n
+	return n, name, nil
 }
 
 // number is 0 for a tenant that this process has not seen.
@@ -59,31 +75,24 @@ func (t *tenants) number(name string) int64 {
 	return t.numbers[name]
 }
 
-// read learns the tenants that others have made meanwhile.
+// read learns all tenants that there are when the store is opened.
 func (t *tenants) read(ctx context.Context) error {
 	rows, err := t.pool.Query(ctx, "SELECT tenant, name FROM tenants")
 	if err != nil {
 		return err
 	}
-	names, numbers := map[int64]string{}, map[string]int64{}
-	err = each(rows, func(r pgx.Rows) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.names, t.numbers = map[int64]string{}, map[string]int64{}
+	return each(rows, func(r pgx.Rows) error {
 		var n int64
 		var name string
 		if err := r.Scan(&n, &name); err != nil {
 			return err
 		}
-		names[n], numbers[name] = name, n
+		t.names[n], t.numbers[name] = name, n
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(names) >= len(t.names) {
-		t.names, t.numbers = names, numbers
-	}
-	return nil
 }
 
 // ensure gives a tenant a number if it has none. That is durable before any row has
@@ -102,5 +111,6 @@ func (t *tenants) ensure(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return t.read(ctx)
+	_, err = t.known(ctx, name)
+	return err
 }

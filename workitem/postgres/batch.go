@@ -76,6 +76,12 @@ func (w *wants) add(o *wants) {
 	w.alone = w.alone || o.alone
 }
 
+// onlyItems says that nothing but jobs is wanted.
+func (w *wants) onlyItems() bool {
+	return !w.alone && len(w.stored)+len(w.edges)+len(w.recalls)+len(w.quotas)+len(w.wakes)+len(w.picks)+len(w.turns)+len(w.names) == 0 &&
+		len(w.items) > 0
+}
+
 // row is what a transaction knows of a job.
 type row struct {
 	item     *workitem.Item // nil if there is none
@@ -84,7 +90,9 @@ type row struct {
 	children []workitem.ID
 	stone    *workitem.Tombstone
 	locked   bool   // with its children and its tombstone
+	kept     bool   // not read at all, but what this process has left
 	version  string // of a row that is not locked, to be locked as it is before it is written
+	parent   bool   // others wait for it, or did when it was read without a lock
 
 	old       *workitem.Item // what the table has
 	oldEvents int

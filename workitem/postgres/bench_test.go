@@ -96,4 +96,3 @@ func BenchmarkClaimCommit(b *testing.B) {
 		})
 	}
 }
-

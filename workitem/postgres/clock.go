@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/writ-authority/writ/workitem"
 )
@@ -22,6 +23,36 @@ const sqlNow = "coalesce($1::bigint, (extract(epoch FROM statement_timestamp()) 
 type clock struct {
 	source Clock // nil is the database's
 	last   atomic.Int64
+	read   atomic.Pointer[reading] // the last one of the database
+}
+
+// reading is what the database's clock said, and when that was heard.
+type reading struct {
+	now  int64
+	when time.Time
+}
+
+// guessFor is how long a reading lets this process tell the database's time by itself.
+const guessFor = time.Second
+
+// guess is the present instant by the last reading of the database's clock and this
+// machine's monotonic clock. ok is false if that was too long ago.
+func (c *clock) guess() (now workitem.Instant, ok bool) {
+	if c.source != nil {
+		return c.at(int64(c.source.Now())), true
+	}
+	r := c.read.Load()
+	if r == nil {
+		return 0, false
+	}
+	passed := time.Since(r.when)
+	return c.at(r.now + passed.Microseconds()), passed < guessFor
+}
+
+// heard takes a reading of the database's clock.
+func (c *clock) heard(now int64) workitem.Instant {
+	c.read.Store(&reading{now, time.Now()})
+	return c.at(now)
 }
 
 // parameter is what statements with sqlNow get: null for the database's clock.

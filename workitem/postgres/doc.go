@@ -8,7 +8,9 @@
 // Updates that wait share a transaction. Their functions run on what the
 // transaction has read so far; what is missing is noted, fetched for all of them in
 // one round trip, and they run again. Writes are collected and sent as sets, with the
-// commit behind them. A batch of claims or commits takes two round trips.
+// commit behind them. A batch of claims or submissions takes two round trips. A batch of
+// commits and renewals by workers who got their jobs from the same process takes one: what
+// the process has left is written on, on the condition that it is still so.
 //
 // Jobs are locked in the order of their ids, before anything is written. A function
 // that turns out to need another job which somebody else has locked goes to the next

@@ -63,8 +63,12 @@ const (
 // order, so that transactions never wait for each other in a circle. The error is that
 // of the first statement that fails.
 func (w *writer) flush(b *batch, commit bool) error {
+	return w.flushAfter(&pgx.Batch{}, b, commit)
+}
+
+// flushAfter is flush after other statements.
+func (w *writer) flushAfter(q *pgx.Batch, b *batch, commit bool) error {
 	ctx := w.s.ctx
-	q := &pgx.Batch{}
 	if err := w.queueRows(ctx, q, b); err != nil {
 		return err
 	}
@@ -78,14 +82,16 @@ func (w *writer) flush(b *batch, commit bool) error {
 	if err := w.conn.SendBatch(ctx, q).Close(); err != nil {
 		return err
 	}
+	if commit {
+		w.s.held.note(b)
+	}
 	for _, id := range b.out.changed {
 		if n := b.rows[id]; n != nil {
 			n.locked, n.fresh, n.saved, n.version = n.item != nil || n.locked, false, false, ""
 			n.old, n.oldEvents = n.item, n.events
 		}
 	}
-	wrote := b.out.any()
-	b.out = writes{change: b.out.change, wake: wrote}
+	b.out = writes{change: b.out.change, wake: true}
 	return nil
 }
 

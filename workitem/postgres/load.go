@@ -42,11 +42,11 @@ const (
 
 	// What a claim must know of its tenant, and whether jobs must be woken first: see
 	// schema.go for which rows are where.
-	held        = "FROM life WHERE tenant = $2 AND status IN (3, 4) AND claimable_at IS NULL AND lease_expires "
-	selectQuota = "SELECT (SELECT count(*) " + held + "> " + sqlNow + "), " +
-		"(SELECT array_agg(x.id) FROM (SELECT id " + held + "<= " + sqlNow + " AND attempt >= max_attempts ORDER BY lease_expires LIMIT 256) x), " +
+	heldRows    = "FROM life WHERE tenant = $2 AND status IN (3, 4) AND claimable_at IS NULL AND lease_expires "
+	selectQuota = "SELECT (SELECT count(*) " + heldRows + "> " + sqlNow + "), " +
+		"(SELECT array_agg(x.id) FROM (SELECT id " + heldRows + "<= " + sqlNow + " AND attempt >= max_attempts ORDER BY lease_expires LIMIT 256) x), " +
 		"EXISTS (SELECT 1 FROM life WHERE tenant = $2 AND dep_state = 0 AND status = 1), " +
-		"EXISTS (SELECT 1 " + held + "<= " + sqlNow + " AND attempt < max_attempts AND dep_state <> 2)"
+		"EXISTS (SELECT 1 " + heldRows + "<= " + sqlNow + " AND attempt < max_attempts AND dep_state <> 2)"
 	selectWake = "SELECT EXISTS (SELECT 1 FROM life WHERE tenant = $2 AND kind = $3 AND claimable_at > 0 AND claimable_at <= " + sqlNow + "), " +
 		"EXISTS (SELECT 1 FROM life WHERE tenant = $2 AND kind = $3 AND claimable_at = 0 AND due < 9223372036854775807 AND due < " + sqlNow + " AND status = 2)"
 
@@ -270,7 +270,7 @@ func (w *writer) beside(l *loading, ids []workitem.ID, r pgx.Row, first bool) er
 		return err
 	}
 	if first {
-		b.now, b.epoch = w.s.clock.at(now), epoch
+		b.now, b.epoch = w.s.clock.heard(now), epoch
 	}
 	for _, id := range ids {
 		if n := b.rows[id]; !b.busy[id] && (n == nil || !n.locked) {

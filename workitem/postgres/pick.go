@@ -272,8 +272,9 @@ func (w *writer) candidate(b *batch, sel *workitem.Selection, p *pick, r pgx.Row
 	var name, className, version *string
 	var s itemScan
 	var st storedScan
+	var parent bool
 	targets := []any{&number, &turn.Group, &turn.Left, &part, &name, &className, &priority, &version}
-	places := append(s.targets(), st.targets()...)
+	places := append(append(s.targets(), st.targets()...), &parent)
 	if r.RawValues()[len(targets)-1] == nil {
 		clear(places) // nothing is scanned
 	}
@@ -310,7 +311,7 @@ func (w *writer) candidate(b *batch, sel *workitem.Selection, p *pick, r pgx.Row
 	c.ids = append(c.ids, it.ID)
 	c.more = len(c.ids) >= p.rows
 	if n := b.rows[it.ID]; n == nil || !n.locked && !n.fresh && !n.saved {
-		b.rows[it.ID] = &row{item: it, old: it, events: s.events, oldEvents: s.events, stored: stored, version: *version}
+		b.rows[it.ID] = &row{item: it, old: it, events: s.events, oldEvents: s.events, stored: stored, version: *version, parent: parent}
 	} else if n.stored == nil {
 		n.stored = stored
 	}
@@ -368,7 +369,7 @@ func plainCandidates(sel *workitem.Selection, at *int64, tenant int64, p *pick, 
 		FROM unnest('{0,1,2,3}'::smallint[]) b (bucket)` + turn + `
 		LEFT JOIN LATERAL (SELECT c.fairness, c.class ` + inBucket + ` ORDER BY c.fairness DESC, c.class DESC LIMIT 1) z ON true
 		LEFT JOIN LATERAL (
-			SELECT l.version, ` + itemColumns + `, ` + storedColumns + `
+			SELECT l.version, ` + itemColumns + `, ` + storedColumns + `, EXISTS (SELECT 1 FROM edges e WHERE e.parent = l.id) AS parent
 			FROM (SELECT c.xmin::text AS version, c.* ` + inBucket + ` AND c.due >= ` + sqlNow + `
 				ORDER BY c.fairness, c.class, c.priority DESC, c.due, c.created, c.id LIMIT $4` + locking(strict) + `) l
 			JOIN items i ON i.item = l.item
@@ -437,7 +438,7 @@ func candidates(sel *workitem.Selection, at *int64, tenant int64, p *pick, stric
 		FROM unnest('{0,1,2,3}'::smallint[]) b (bucket)` + turn + `
 		LEFT JOIN LATERAL (` + groups + `) g ON true
 		LEFT JOIN LATERAL (
-			SELECT l.version, ` + itemColumns + `, ` + storedColumns + `
+			SELECT l.version, ` + itemColumns + `, ` + storedColumns + `, EXISTS (SELECT 1 FROM edges e WHERE e.parent = l.id) AS parent
 			FROM (SELECT c.xmin::text AS version, c.* ` + inBucket + within + ` AND c.due >= ` + sqlNow + ` ORDER BY ` + rowOrder + ` LIMIT $4` + locking(strict) + `) l
 			JOIN items i ON i.item = l.item
 		) r ON g.fairness IS NOT NULL`, args

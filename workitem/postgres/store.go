@@ -46,6 +46,7 @@ type Store struct {
 	tenants tenants
 	numbers numbers
 	wakes   *wakes
+	held    held
 
 	ctx     context.Context // ends when Close gives up
 	cancel  context.CancelFunc

@@ -193,7 +193,7 @@ func (l *lane) take() []*update {
 // for few: for half of those who were served last in all lanes, but not longer than a
 // part of what a transaction takes. Whoever is alone does not wait.
 func (l *lane) gather() {
-	const patience, step = 500 * time.Microsecond, 40 * time.Microsecond
+	const patience, step = 200 * time.Microsecond, 40 * time.Microsecond
 	var start time.Time
 	for {
 		l.mu.Lock()
@@ -244,8 +244,17 @@ const (
 // errUnknown is a commit of which nobody knows whether it counts.
 var errUnknown = errors.New("the connection was lost while a transaction was committed")
 
+func outcomeUnknown(err error) *workitem.Error {
+	return unavailable("the outcome is unknown, since the connection to the database was lost during the commit: ask again", err)
+}
+
 // transact runs a batch until it is durable or can't be.
 func (w *writer) transact(batch []*update) {
+	if w.lane == w.s.lanes[commits] {
+		if batch = w.quick(batch); len(batch) == 0 {
+			return
+		}
+	}
 	start := time.Now()
 	strict := false
 	pause := firstPause
@@ -258,7 +267,7 @@ func (w *writer) transact(batch []*update) {
 		e := sqlError(err)
 		switch {
 		case errors.Is(err, errUnknown):
-			w.refuse(batch, unavailable("the outcome is unknown, since the connection to the database was lost during the commit: ask again", err))
+			w.refuse(batch, outcomeUnknown(err))
 			return
 		case w.s.ctx.Err() != nil:
 			w.refuse(batch, unavailable("the store is closed", nil))
@@ -322,24 +331,11 @@ func (w *writer) refuse(batch []*update, failure *workitem.Error) {
 func (w *writer) attempt(batch []*update, strict bool) (err error) {
 	start := time.Now()
 	ctx := w.s.ctx
-	c, err := w.s.pool.Acquire(ctx)
+	leave, err := w.enter(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.Release()
-	w.conn = c.Conn()
-	if err := w.introduce(ctx); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil && !w.conn.IsClosed() {
-			// What has failed is what the matter is; a connection that can't even
-			// do this is closed.
-			if _, e := w.conn.Exec(ctx, "ROLLBACK"); e != nil {
-				_ = w.conn.Close(ctx)
-			}
-		}
-	}()
+	defer func() { leave(err) }()
 	b := newBatch(w, len(batch))
 	b.strict = strict
 	var all wants
@@ -356,14 +352,8 @@ func (w *writer) attempt(batch []*update, strict bool) (err error) {
 	ran := time.Now()
 	wrote := b.out.any()
 	if wrote {
-		if err := w.flush(b, true); err != nil {
-			if !w.conn.IsClosed() {
-				return err
-			}
-			if err := w.outcome(ctx, err); err != nil {
-				return err
-			}
-			w.s.log.Warn("a commit was done although the connection was lost", "updates", len(finished))
+		if err := w.settle(ctx, w.flush(b, true)); err != nil {
+			return err
 		}
 	} else if _, err := w.conn.Exec(ctx, "ROLLBACK"); err != nil {
 		return err
@@ -372,6 +362,42 @@ func (w *writer) attempt(batch []*update, strict bool) (err error) {
 	if wrote {
 		w.s.batch(len(finished), ran.Sub(start), time.Since(ran))
 	}
+	return nil
+}
+
+// enter takes a connection for a transaction; leave gives it back.
+func (w *writer) enter(ctx context.Context) (leave func(error), err error) {
+	c, err := w.s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.conn = c.Conn()
+	if err := w.introduce(ctx); err != nil {
+		c.Release()
+		return nil, err
+	}
+	return func(err error) {
+		if err != nil && !w.conn.IsClosed() {
+			// What has failed is what the matter is; a connection that can't even
+			// do this is closed.
+			if _, e := w.conn.Exec(ctx, "ROLLBACK"); e != nil {
+				_ = w.conn.Close(ctx)
+			}
+		}
+		c.Release()
+	}, nil
+}
+
+// settle is the end of a transaction whose commit has failed with err: if the
+// connection is lost it finds out whether the transaction counts.
+func (w *writer) settle(ctx context.Context, err error) error {
+	if err == nil || !w.conn.IsClosed() {
+		return err
+	}
+	if err := w.outcome(ctx, err); err != nil {
+		return err
+	}
+	w.s.log.Warn("a commit was done although the connection was lost")
 	return nil
 }
 

@@ -112,6 +112,7 @@ type quota struct {
 type batch struct {
 	s     *Store
 	w     *writer
+	begun bool // its locks are taken
 	now   workitem.Instant
 	epoch int64
 
@@ -129,9 +130,9 @@ type batch struct {
 	out writes
 }
 
-func newBatch(w *writer, scale int) *batch {
+func newBatch(w *writer) *batch {
 	return &batch{
-		s: w.s, w: w, scale: scale,
+		s: w.s, w: w,
 		rows: map[workitem.ID]*row{}, edges: map[edge]bool{}, recalls: map[recall]*workitem.Remembered{},
 		quotas: map[string]*quota{}, woken: map[wakeKey]bool{}, turns: map[turnKey]workitem.Turn{},
 		picks: map[workitem.Selection]*pick{}, busy: map[workitem.ID]bool{},

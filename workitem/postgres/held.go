@@ -89,7 +89,7 @@ var expectKept, expectNone = expect(lockKept), expect(noChildren)
 // all if the jobs are not any more what they were.
 func (w *writer) quick(batch []*update) (rest []*update) {
 	start := time.Now()
-	b := newBatch(w, len(batch))
+	b := newBatch(w)
 	var now bool
 	if b.now, now = w.s.clock.guess(); !now {
 		return batch

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,10 +23,12 @@ const (
 	// signOff notes the number of a transaction in the table of writers, where it
 	// counts if the transaction does, and takes the locks that come before those of
 	// jobs: the one that all share, and those of tenants. It comes first, so that
-	// whoever looks for the number waits until the transaction has ended.
+	// whoever looks for the number waits until the transaction has ended. Last it says
+	// how many microseconds it has waited.
 	signOff = `UPDATE writers SET token = $3, at = greatest(at, ` + sqlNow + `) WHERE writer = $2
 		RETURNING pg_advisory_xact_lock_shared($4::int, 0),
-		(SELECT count(pg_advisory_xact_lock($5::int, t::int)) FROM unnest($6::bigint[]) t)`
+		(SELECT count(pg_advisory_xact_lock($5::int, t::int)) FROM unnest($6::bigint[]) t),
+		(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint`
 
 	selectItems = "SELECT " + itemColumns + " FROM items i JOIN life l ON l.item = i.item WHERE i.id = ANY($1) ORDER BY i.id FOR UPDATE OF l"
 
@@ -86,10 +89,9 @@ func (w *writer) load(b *batch, want *wants, first bool) error {
 	if err != nil {
 		return err
 	}
-	if first {
-		w.token++
-		l.q.Queue("BEGIN")
-		l.q.Queue(signOff, l.at, w.name, w.token, epochLock, tenantLock, tenants)
+	if first && !b.begun {
+		w.begin(l.q, l.at, tenants)
+		b.begun = true
 	}
 	for _, number := range tenants {
 		w.loadQuota(l, number)
@@ -106,6 +108,64 @@ func (w *writer) load(b *batch, want *wants, first bool) error {
 		}
 	}
 	return w.loadAgain(ctx, l, want)
+}
+
+// begin begins a transaction and locks tenants.
+func (w *writer) begin(q *pgx.Batch, at *int64, tenants []int64) {
+	w.token++
+	q.Queue("BEGIN")
+	q.Queue(signOff, at, w.name, w.token, epochLock, tenantLock, tenants).QueryRow(func(r pgx.Row) error {
+		var locked, waited int64
+		if err := r.Scan(nil, &locked, &waited); err != nil {
+			return err
+		}
+		if w.calm++; waited > crowded.Microseconds() {
+			w.calm = 0
+		}
+		return nil
+	})
+}
+
+// crowded is how long a lock is waited for if others want it too, and calm how many
+// transactions have to get theirs at once before that is forgotten.
+const (
+	crowded = 100 * time.Microsecond
+	calm    = 64
+)
+
+// beginFirst begins the transaction of a batch before anything is read, where other
+// processes want the locks of its tenants too. Whoever comes while they are waited for
+// joins, so batches grow as the processes wait for each other.
+func (w *writer) beginFirst(b *batch, batch []*update) ([]*update, error) {
+	var all wants
+	for _, u := range batch {
+		all.add(&u.wants)
+	}
+	var tenants []int64
+	for name := range all.quotas {
+		n, err := w.s.tenants.known(w.s.ctx, name)
+		if err != nil {
+			return batch, err
+		}
+		if n != 0 {
+			tenants = append(tenants, n)
+		}
+	}
+	slices.Sort(tenants)
+	q := &pgx.Batch{}
+	w.begin(q, w.s.clock.parameter(), tenants)
+	b.begun = true
+	if err := w.conn.SendBatch(w.s.ctx, q).Close(); err != nil {
+		return batch, err
+	}
+	return append(batch, w.lane.more(w.lane.limit-len(batch), func(u *update) bool {
+		for tenant := range u.wants.quotas {
+			if _, ok := all.quotas[tenant]; !ok {
+				return false
+			}
+		}
+		return true
+	})...), nil
 }
 
 // loading is one load under way.

@@ -189,6 +189,22 @@ func (l *lane) take() []*update {
 	}
 }
 
+// more gives a writer those of the first n who wait and belong to its transaction.
+func (l *lane) more(n int, belongs func(*update) bool) []*update {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var taken, left []*update
+	for _, u := range l.waiting {
+		if len(taken) < n && belongs(u) {
+			taken = append(taken, u)
+		} else {
+			left = append(left, u)
+		}
+	}
+	l.waiting = left
+	return taken
+}
+
 // gather waits for company, since one transaction for many costs little more than one
 // for few: for half of those who were served last in all lanes, but not longer than a
 // part of what a transaction takes. Whoever is alone does not wait.
@@ -220,6 +236,7 @@ type writer struct {
 	token int64  // of the last transaction
 	known bool   // the table has the name
 	conn  *pgx.Conn
+	calm  int                         // transactions since locks were waited for
 	mixed map[workitem.Selection]bool // whose buckets had more than one class of jobs
 }
 
@@ -259,7 +276,7 @@ func (w *writer) transact(batch []*update) {
 	strict := false
 	pause := firstPause
 	for tries := 1; ; tries++ {
-		err := w.attempt(batch, strict)
+		err := w.attempt(&batch, strict)
 		if err == nil {
 			w.s.trouble.Store(nil)
 			return
@@ -326,9 +343,9 @@ func (w *writer) refuse(batch []*update, failure *workitem.Error) {
 	}
 }
 
-// attempt runs a batch once. If it returns an error nothing of the batch was kept,
-// unless that is errUnknown.
-func (w *writer) attempt(batch []*update, strict bool) (err error) {
+// attempt runs a batch once, with those who join it. If it returns an error nothing of
+// the batch was kept, unless that is errUnknown.
+func (w *writer) attempt(joined *[]*update, strict bool) (err error) {
 	start := time.Now()
 	ctx := w.s.ctx
 	leave, err := w.enter(ctx)
@@ -336,8 +353,15 @@ func (w *writer) attempt(batch []*update, strict bool) (err error) {
 		return err
 	}
 	defer func() { leave(err) }()
-	b := newBatch(w, len(batch))
+	b := newBatch(w)
 	b.strict = strict
+	if w.lane == w.s.lanes[claims] && w.calm < calm {
+		if *joined, err = w.beginFirst(b, *joined); err != nil {
+			return err
+		}
+	}
+	batch := *joined
+	b.scale = len(batch)
 	var all wants
 	for _, u := range batch {
 		all.add(&u.wants)

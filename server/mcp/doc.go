@@ -8,6 +8,9 @@
 //   - A refusal is a tool result marked as an error, whose text is the body with which
 //     REST refuses: the same code, field and outcome. It has no structured content,
 //     since clients hold that against the schema of the answer.
+//   - For a client that declares the tasks extension, a job is a task (decision W11): it
+//     is the answer to job_submit, and tasks/get, tasks/update and tasks/cancel are the
+//     methods to follow it.
 //   - Nothing is kept between two requests over HTTP: a server that was started again,
 //     or another one, goes on with every client.
 //   - Every request over HTTP needs the credential that REST needs. Requests from web

@@ -35,7 +35,8 @@ type Config struct {
 }
 
 // Extension is what a suite of tests of the protocol needs beside the verbs, which
-// have no prompts, for instance. The server that is shipped has none.
+// have no prompts, for instance. Its functions must all be there. The server that is
+// shipped has no extension.
 type Extension struct {
 	// Options changes the options of the SDK's server.
 	Options func(*sdk.ServerOptions)

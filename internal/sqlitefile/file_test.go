@@ -201,3 +201,74 @@ func TestLog(t *testing.T) {
 		t.Error("the log does not start anew without readers")
 	}
 }
+
+// TestSealed opens files that nobody may change, and leaves them and their directory as
+// they are.
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "a ?b#%41")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "a.db")
+	mustClose(t, mustOpen(t, path, format(1)))
+	if err := os.Remove(path + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	c, version, err := sqlitefile.Sealed(path, format(2))
+	if err != nil || version != 1 {
+		t.Fatal(version, err)
+	}
+	if err := sqlitefile.Integrity(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+	if err := sqlitex.ExecuteTransient(c, "DELETE FROM meta", nil); sqlite.ErrCode(err).ToPrimary() != sqlite.ResultReadOnly {
+		t.Errorf("a sealed file is written: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := sqlitefile.Integrity(gone, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("a check that nobody waits for ends with %v", err)
+	}
+	if err := errors.Join(c.Close(), os.Chmod(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(path)
+	if err != nil || string(after) != string(before) {
+		t.Error("the file has changed", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %v, %v", entries, err)
+	}
+
+	refused := func(path string, f *sqlitefile.Format, want error) {
+		t.Helper()
+		if _, _, err := sqlitefile.Sealed(path, f); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%v, expected %v", err, want)
+		}
+	}
+	newer := filepath.Join(dir, "newer.db")
+	mustClose(t, mustOpen(t, newer, format(2)))
+	refused(newer, format(1), sqlitefile.ErrNewerSchema)
+	empty := filepath.Join(dir, "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(empty, format(1), sqlitefile.ErrForeign)
+	text := filepath.Join(dir, "text.db")
+	if err := os.WriteFile(text, []byte(strings.Repeat("text", 2000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(text, format(1), sqlitefile.ErrForeign)
+	refused(filepath.Join(dir, "missing.db"), format(1), sqlitefile.ErrUnwritable)
+	open := mustOpen(t, path, format(1))
+	refused(path, format(1), sqlitefile.ErrUnsuitable)
+	mustClose(t, open)
+}

@@ -114,7 +114,11 @@ func TestCopyUnderLoad(t *testing.T) {
 		defer mu.Unlock()
 		return acknowledged[0] >= n
 	}
-	for round := range 4 {
+	rounds := 4
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
 		for !enough(50 * (round + 1)) {
 			if t.Failed() {
 				break
@@ -173,6 +177,9 @@ func TestCopyUnderLoad(t *testing.T) {
 // under way whose reader has not taken the first byte of the database yet.
 func TestLogIsKeptDuringACopy(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it writes thousands of jobs")
+	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "work.db")
 	s, jobs := opened(t, path)

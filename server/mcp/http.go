@@ -194,7 +194,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
-	h.next.ServeHTTP(w, r.WithContext(ctx))
+	h.next.ServeHTTP(discreetWriter{w}, r.WithContext(ctx))
 }
 
 // read reads a body up to the limit.

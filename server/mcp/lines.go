@@ -249,6 +249,7 @@ func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
 		_, err = c.out.Write(append(text, '\n'))
 		return err
 	}
+	text = discreet(text)
 	b := c.running[answer.ID]
 	delete(c.running, answer.ID)
 	if b != nil {

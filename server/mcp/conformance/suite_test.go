@@ -90,7 +90,7 @@ func TestScenarios(t *testing.T) {
 	t.Cleanup(server.Close)
 	plain := httptest.NewServer(handler(false))
 	t.Cleanup(plain.Close)
-	for revision, scenarios := range map[string]int{"2025-11-25": 33, "2026-07-28": 40} {
+	for revision, scenarios := range map[string]int{"2025-06-18": 27, "2025-11-25": 33, "2026-07-28": 40} {
 		for baseline, at := range map[string]string{"conformance-baseline.yml": server.URL, "json-baseline.yml": plain.URL} {
 			t.Run(revision+" "+baseline, func(t *testing.T) {
 				s := installed(t)

@@ -110,11 +110,12 @@ type quota struct {
 
 // batch is one transaction: what it knows, and what its updates have written so far.
 type batch struct {
-	s     *Store
-	w     *writer
-	begun bool // its locks are taken
-	now   workitem.Instant
-	epoch int64
+	s       *Store
+	w       *writer
+	begun   bool // its locks are taken
+	guessed bool // nothing was read
+	now     workitem.Instant
+	epoch   int64
 
 	rows    map[workitem.ID]*row
 	edges   map[edge]bool

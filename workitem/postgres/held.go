@@ -90,6 +90,7 @@ var expectKept, expectNone = expect(lockKept), expect(noChildren)
 func (w *writer) quick(batch []*update) (rest []*update) {
 	start := time.Now()
 	b := newBatch(w)
+	b.guessed = true
 	var now bool
 	if b.now, now = w.s.clock.guess(); !now {
 		return batch

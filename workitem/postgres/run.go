@@ -148,8 +148,11 @@ func (r *run) Now() workitem.Instant {
 
 // Epoch implements workitem.Reader.
 func (r *run) Epoch() (int64, error) {
-	if r.b == nil {
+	switch {
+	case r.b == nil:
 		return 0, nil
+	case r.b.guessed:
+		return 0, r.miss()
 	}
 	return r.b.epoch, nil
 }

@@ -53,7 +53,9 @@ type Store struct {
 	lanes   [lanes]*lane
 	done    sync.WaitGroup // writers and what tells others
 	hearing sync.WaitGroup
+	gate    sync.RWMutex // of closed and aboard
 	closed  atomic.Bool
+	aboard  sync.WaitGroup // updates under way
 
 	trouble atomic.Pointer[workitem.Error] // of the last transaction
 }
@@ -135,9 +137,13 @@ func (s *Store) Health() error {
 
 // Close finishes the updates that wait and closes the connections.
 func (s *Store) Close() error {
-	if s.closed.Swap(true) {
+	s.gate.Lock()
+	closed := s.closed.Swap(true)
+	s.gate.Unlock()
+	if closed {
 		return nil
 	}
+	s.aboard.Wait()
 	for _, l := range s.lanes {
 		l.close()
 	}

@@ -79,10 +79,11 @@ func (s *Store) Update(ctx context.Context, fn func(workitem.Tx) error) error {
 		return err
 	}
 	u.wants = r.wants
-	l := s.lane(u)
-	if !l.put(u) {
+	if !s.board() {
 		return unavailable("the store is closed", nil)
 	}
+	defer s.aboard.Done()
+	s.lane(u).put(u)
 	select {
 	case <-u.done:
 	case <-ctx.Done():
@@ -97,6 +98,18 @@ func (s *Store) Update(ctx context.Context, fn func(workitem.Tx) error) error {
 	return u.err
 }
 
+// board counts an update that the store must end before it closes. It is false if it
+// is closed already.
+func (s *Store) board() bool {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed.Load() {
+		return false
+	}
+	s.aboard.Add(1)
+	return true
+}
+
 // lane is where an update belongs by what it reads.
 func (s *Store) lane(u *update) *lane {
 	switch {
@@ -109,24 +122,18 @@ func (s *Store) lane(u *update) *lane {
 	}
 }
 
-// put adds an update, unless the lane is closed.
-func (l *lane) put(u *update) bool {
+// put adds an update.
+func (l *lane) put(u *update) {
 	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return false
-	}
 	l.waiting = append(l.waiting, u)
 	first := len(l.waiting) == 1
 	l.mu.Unlock()
 	if first {
 		l.ring()
 	}
-	return true
 }
 
-// putBack adds an update before the others. A closed lane takes those too that were
-// taken before it was closed.
+// putBack adds an update before the others.
 func (l *lane) putBack(u *update) {
 	l.mu.Lock()
 	l.waiting = append([]*update{u}, l.waiting...)
@@ -141,6 +148,7 @@ func (l *lane) ring() {
 	}
 }
 
+// close ends the lane's writer. Nothing waits any more.
 func (l *lane) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -182,7 +190,6 @@ func (l *lane) take() []*update {
 		closed := l.closed
 		l.mu.Unlock()
 		if closed {
-			l.ring() // for the lane's other writer
 			return nil
 		}
 		<-l.arrived
@@ -253,6 +260,7 @@ func (w *writer) write() {
 // Limits of trying again.
 const (
 	maxTries   = 30               // of a batch that others interfere with
+	maxBusy    = 30 * time.Second // in which the locks of others end most tries
 	maxOutage  = 15 * time.Second // without a connection
 	firstPause = time.Millisecond
 	maxPause   = 500 * time.Millisecond
@@ -293,7 +301,7 @@ func (w *writer) transact(batch []*update) {
 			// Somebody else was faster; the batch reads again what there is now.
 			w.s.log.Debug("a transaction is tried again", "code", e.Code, "updates", len(batch))
 			strict = true
-			if tries > maxTries {
+			if tries > maxTries || time.Since(start) > maxBusy {
 				w.refuse(batch, unavailable("the database is too busy", err))
 				return
 			}
@@ -310,6 +318,9 @@ func (w *writer) transact(batch []*update) {
 			for i := range batch {
 				w.transact(batch[i : i+1])
 			}
+			return
+		case e.Code[:2] == "22" || e.Code[:2] == "23":
+			w.answer(batch, &workitem.Error{Code: workitem.Internal, Message: "the database does not take what was to be written", Err: err})
 			return
 		default:
 			w.refuse(batch, unavailable("the store can't be written", err))
@@ -333,9 +344,14 @@ func disconnected(e *pgconn.PgError) bool {
 	return len(e.Code) == 5 && e.Code[:2] == "08"
 }
 
-// refuse answers a batch with an error.
+// refuse answers a batch with an error of the store, which others will meet too.
 func (w *writer) refuse(batch []*update, failure *workitem.Error) {
 	w.s.trouble.Store(failure)
+	w.answer(batch, failure)
+}
+
+// answer answers a batch with an error.
+func (w *writer) answer(batch []*update, failure *workitem.Error) {
 	w.s.log.Error("a transaction failed", "updates", len(batch), "error", fmt.Sprint(failure.Err))
 	for _, u := range batch {
 		u.err = failure

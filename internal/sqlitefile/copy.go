@@ -19,8 +19,17 @@ import (
 )
 
 // A copy on its way is copyMagic, then the length in 8 bytes and the content of the
-// database, the same of its log, and the SHA-256 of all that.
-const copyMagic = "writ copy of a file, 1\n"
+// database, the same of its log, a byte that says whether the log comes again instead, and
+// the SHA-256 of all that.
+const (
+	copyMagic = "writ copy of a file, 1\n"
+
+	logIsWhole    = 0
+	logComesAgain = 1
+)
+
+// logHeader is how many bytes at the beginning of a log change when it starts anew.
+const logHeader = 32
 
 // copyAtOnce is how many bytes are read and written in one go.
 const copyAtOnce = 256 << 10
@@ -39,25 +48,62 @@ func (f *File) Copy(ctx context.Context, w io.Writer, settle func() error) error
 	if _, err := io.WriteString(out, copyMagic); err != nil {
 		return err
 	}
-	// The log comes second, so that it has all that the database lacks.
-	for _, part := range []vfs.File{f.data, f.log} {
-		size, err := part.Size()
+	if err := sendPart(ctx, out, f.data); err != nil {
+		return err
+	}
+	// The log comes second, so that it has all that the database lacks. If the database
+	// had all of it when the copy began, the next transaction starts it anew, and may
+	// overtake the copy: what was read then is of two logs. That happens once at most,
+	// since from then on the database lacks something.
+	for range 2 {
+		before, err := f.logHeader()
 		if err != nil {
 			return err
 		}
-		var head [8]byte
-		binary.BigEndian.PutUint64(head[:], uint64(size))
-		if _, err := out.Write(head[:]); err != nil {
+		if err := sendPart(ctx, out, f.log); err != nil {
 			return err
 		}
-		if _, err := io.CopyBuffer(out, &reading{ctx: ctx, r: io.NewSectionReader(part, 0, size)}, make([]byte, copyAtOnce)); err != nil {
+		after, err := f.logHeader()
+		if err != nil {
 			return err
 		}
-	}
-	if err := settle(); err != nil {
+		if before != after {
+			if _, err := out.Write([]byte{logComesAgain}); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := settle(); err != nil {
+			return err
+		}
+		if _, err := out.Write([]byte{logIsWhole}); err != nil {
+			return err
+		}
+		_, err = w.Write(sum.Sum(nil))
 		return err
 	}
-	_, err := w.Write(sum.Sum(nil))
+	return errors.New("the log has started anew twice while it was copied, which nothing but a copy of it into the database makes it do")
+}
+
+func (f *File) logHeader() (header [logHeader]byte, err error) {
+	_, err = f.log.ReadAt(header[:], 0)
+	if errors.Is(err, io.EOF) { // nothing was written yet
+		err = nil
+	}
+	return header, err
+}
+
+func sendPart(ctx context.Context, out io.Writer, part vfs.File) error {
+	size, err := part.Size()
+	if err != nil {
+		return err
+	}
+	var head [8]byte
+	binary.BigEndian.PutUint64(head[:], uint64(size))
+	if _, err := out.Write(head[:]); err != nil {
+		return err
+	}
+	_, err = io.CopyBuffer(out, &reading{ctx: ctx, r: io.NewSectionReader(part, 0, size)}, make([]byte, copyAtOnce))
 	return err
 }
 
@@ -92,17 +138,20 @@ func Receive(ctx context.Context, r io.Reader, path string, progress func(n int6
 	if string(magic) != copyMagic {
 		return fmt.Errorf("%w: it is of another version, or something else", ErrBrokenCopy)
 	}
-	for _, name := range []string{path, path + "-wal"} {
-		var head [8]byte
-		if _, err := io.ReadFull(in, head[:]); err != nil {
+	if err := receivePart(ctx, in, path, os.O_EXCL); err != nil {
+		return err
+	}
+	mode := os.O_EXCL
+	for again := true; again; mode = 0 {
+		if err := receivePart(ctx, in, path+"-wal", mode); err != nil {
+			return err
+		}
+		var flag [1]byte
+		if _, err := io.ReadFull(in, flag[:]); err != nil {
 			return broken(ctx, err)
 		}
-		size := int64(binary.BigEndian.Uint64(head[:]))
-		if size < 0 {
-			return fmt.Errorf("%w: it has a part of no sensible length", ErrBrokenCopy)
-		}
-		if err := receivePart(ctx, in, name, size); err != nil {
-			return err
+		if again = flag[0] == logComesAgain; !again && flag[0] != logIsWhole {
+			return fmt.Errorf("%w: its log ends with %d", ErrBrokenCopy, flag[0])
 		}
 	}
 	want := sum.Sum(nil)
@@ -123,12 +172,23 @@ func broken(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrBrokenCopy, err)
 }
 
-func receivePart(ctx context.Context, in io.Reader, name string, size int64) (err error) {
-	f, err := vfs.OS.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func receivePart(ctx context.Context, in io.Reader, name string, mode int) (err error) {
+	var head [8]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return broken(ctx, err)
+	}
+	size := int64(binary.BigEndian.Uint64(head[:]))
+	if size < 0 {
+		return fmt.Errorf("%w: it has a part of no sensible length", ErrBrokenCopy)
+	}
+	f, err := vfs.OS.OpenFile(name, os.O_RDWR|os.O_CREATE|mode, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
 	buf := make([]byte, copyAtOnce)
 	for at := int64(0); at < size; {
 		n, err := io.ReadFull(in, buf[:min(int64(len(buf)), size-at)])

@@ -66,6 +66,8 @@ var codes = []struct {
 	{backup.ErrNoBackup, exitNotFound, "no_backup"},
 	{backup.ErrNothing, exitNotFound, "nothing_to_back_up"},
 	{backup.ErrInside, exitUsage, "unsuitable_directory"},
+	{workitem.ErrOccupied, exitConflict, "not_empty"},
+	{workitem.ErrUnfinished, exitRefused, "import_unfinished"}, // in a database also an authority_unavailable
 	{workitem.ErrInvalidRequest, exitUsage, "invalid_request"},
 	{&workitem.Error{Code: workitem.PayloadTooLarge}, exitUsage, "payload_too_large"},
 	{workitem.ErrUnauthenticated, exitAuth, "unauthenticated"},
@@ -82,8 +84,6 @@ var codes = []struct {
 	{&workitem.Error{Code: workitem.TooManyRequests}, exitUnavailable, "too_many_requests"},
 	{workitem.ErrAuthorityUnavailable, exitUnavailable, "authority_unavailable"},
 	{workitem.ErrInternal, exitCorrupt, "internal_error"},
-	{workitem.ErrOccupied, exitConflict, "not_empty"},
-	{workitem.ErrUnfinished, exitRefused, "import_unfinished"},
 	{transfer.ErrFormat, exitUsage, "not_an_export"},
 	{transfer.ErrNewer, exitCorrupt, "newer_format"},
 	{transfer.ErrDamaged, exitCorrupt, "corrupt"},

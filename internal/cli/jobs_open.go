@@ -306,6 +306,9 @@ func (p jobsPlace) open(ctx context.Context, create bool) (workitem.Store, error
 
 // fill opens the store to fill it.
 func (p jobsPlace) fill(ctx context.Context) (workitem.Loader, error) {
+	if p.database != "" {
+		return postgres.Fill(ctx, postgres.Options{URL: p.database})
+	}
 	if err := vfs.MkdirAll(vfs.OS, p.data, 0o700); err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ const (
 	selectItems = "SELECT " + itemColumns + " FROM items i JOIN life l ON l.item = i.item WHERE i.id = ANY($1) ORDER BY i.id FOR UPDATE OF l"
 
 	// Of what is only sometimes there, the first read tells whether it is.
-	selectBeside = "SELECT " + sqlNow + ", (SELECT value FROM meta WHERE name = 'epoch'), " +
+	selectBeside = "SELECT " + sqlNow + ", " + selectEpoch + ", " +
 		"(SELECT array_agg(e.parent || e.child) FROM edges e WHERE e.parent = ANY($2)), " +
 		"(SELECT array_agg(t.id) FROM tombstones t WHERE t.id = ANY($2))"
 	selectTombstones = "SELECT id, tenant, kind, status, owner, digest, loose, pruned FROM tombstones WHERE id = ANY($1)"
@@ -67,7 +67,7 @@ const (
 	selectTurns = `SELECT w.n, t.fairness, t.more FROM unnest($1::int[], $2::bigint[], $3::smallint[], $4::smallint[]) w (n, tenant, kind, bucket)
 		JOIN turns t ON t.tenant = w.tenant AND t.kind = w.kind AND t.bucket = w.bucket`
 
-	selectNow = "SELECT " + sqlNow + ", (SELECT value FROM meta WHERE name = 'epoch')"
+	selectNow = "SELECT " + sqlNow + ", " + selectEpoch
 )
 
 // selectThere are also those that somebody else has locked.
@@ -330,6 +330,9 @@ func (w *writer) beside(l *loading, ids []workitem.ID, r pgx.Row, first bool) er
 		return err
 	}
 	if first {
+		if err := checkEpoch(epoch); err != nil {
+			return err
+		}
 		b.now, b.epoch = w.s.clock.heard(now), epoch
 	}
 	for _, id := range ids {

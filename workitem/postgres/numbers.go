@@ -8,8 +8,8 @@ import (
 )
 
 // numbersAtOnce is how many row numbers a process takes from the sequence at a time:
-// value v of it stands for those before v·numbersAtOnce. Numbers that are not used are
-// lost, which matters to nobody.
+// value v of it stands for v·numbersAtOnce and those before, from 1 on. Numbers that are
+// not used are lost, which matters to nobody.
 const numbersAtOnce = 4096
 
 // numbers gives new rows their numbers.
@@ -17,22 +17,22 @@ type numbers struct {
 	pool *pgxpool.Pool
 
 	mu        sync.Mutex
-	next, end int64
+	last, end int64 // the one that was given last, and the last one of all
 }
 
 // take gives n numbers in a row, at most numbersAtOnce, the first of which it returns.
 func (n *numbers) take(ctx context.Context, count int) (int64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.next+int64(count) > n.end {
+	if n.last+int64(count) > n.end {
 		var v int64
 		if err := n.pool.QueryRow(ctx, "SELECT nextval('items_item')").Scan(&v); err != nil {
 			return 0, err
 		}
 		n.end = v * numbersAtOnce
-		n.next = n.end - numbersAtOnce
+		n.last = n.end - numbersAtOnce
 	}
-	first := n.next
-	n.next += int64(count)
+	first := n.last + 1
+	n.last += int64(count)
 	return first, nil
 }

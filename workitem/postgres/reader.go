@@ -127,7 +127,7 @@ func (r *reader) begin(questions []question) (again bool, err error) {
 			return err
 		}
 		r.at, answered = r.s.clock.at(now), true
-		return nil
+		return checkEpoch(r.epoch)
 	})
 	r.conn = c
 	if err = r.send(b, questions); err != nil && !answered && r.ctx.Err() == nil && c.Conn().IsClosed() {
@@ -298,13 +298,20 @@ func (r *reader) Linked(parent, child workitem.ID) (linked bool, err error) {
 	return linked, err
 }
 
+// historyColumns are the columns of an event in the order of historyTargets.
+const historyColumns = "seq, at, event, from_status, to_status, epoch, coalesce(subject, ''), coalesce(detail, '')"
+
+// historyTargets are where historyColumns are scanned into.
+func historyTargets(e *workitem.Event) []any {
+	return []any{&e.Seq, &e.At, &e.Name, &e.From, &e.To, &e.Epoch, &e.Subject, &e.Detail}
+}
+
 // History implements workitem.Reader.
 func (r *reader) History(it *workitem.Item) (events []workitem.Event, err error) {
-	const text = `SELECT seq, at, event, from_status, to_status, epoch, coalesce(subject, ''), coalesce(detail, '')
-		FROM history WHERE item = $1 ORDER BY seq`
+	const text = "SELECT " + historyColumns + " FROM history WHERE item = $1 ORDER BY seq"
 	err = r.ask(question{text, []any{it.Row}, func(row pgx.Rows) error {
 		var e workitem.Event
-		if err := row.Scan(&e.Seq, &e.At, &e.Name, &e.From, &e.To, &e.Epoch, &e.Subject, &e.Detail); err != nil {
+		if err := row.Scan(historyTargets(&e)...); err != nil {
 			return err
 		}
 		events = append(events, e)

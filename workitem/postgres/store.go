@@ -116,6 +116,13 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := s.tenants.read(ctx); err != nil {
 		return unreachable(err)
 	}
+	var epoch int64
+	if err := s.aside.QueryRow(ctx, "SELECT "+selectEpoch).Scan(&epoch); err != nil {
+		return unreachable(err)
+	}
+	if err := checkEpoch(epoch); err != nil {
+		return err
+	}
 	var latest int64
 	if err := s.aside.QueryRow(ctx, "SELECT coalesce(max(at), 0) FROM writers").Scan(&latest); err != nil {
 		return unreachable(err)

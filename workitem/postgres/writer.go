@@ -294,6 +294,9 @@ func (w *writer) transact(batch []*update) {
 		case errors.Is(err, errUnknown):
 			w.refuse(batch, outcomeUnknown(err))
 			return
+		case errors.Is(err, workitem.ErrUnfinished):
+			w.refuse(batch, checkEpoch(-1).(*workitem.Error))
+			return
 		case w.s.ctx.Err() != nil:
 			w.refuse(batch, unavailable("the store is closed", nil))
 			return

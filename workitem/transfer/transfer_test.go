@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writ-authority/writ/internal/pgtest"
 	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/postgres"
 	"github.com/writ-authority/writ/workitem/sqlite"
 	"github.com/writ-authority/writ/workitem/transfer"
 )
@@ -30,6 +32,13 @@ var engines = map[string]func(*testing.T) place{
 				return sqlite.Open(ctx, sqlite.Options{Path: path})
 			},
 			fill: func(ctx context.Context) (workitem.Loader, error) { return sqlite.Fill(ctx, path) },
+		}
+	},
+	"postgres": func(t *testing.T) place {
+		o := postgres.Options{URL: pgtest.Shared(t, pgtest.Options{}).Database(t), AllowUnsafe: true}
+		return place{
+			open: func(ctx context.Context) (workitem.Store, error) { return postgres.Open(ctx, o) },
+			fill: func(ctx context.Context) (workitem.Loader, error) { return postgres.Fill(ctx, o) },
 		}
 	},
 }

@@ -384,23 +384,26 @@ type Related struct {
 }
 
 // Diagnostics says why a job is or is not claimable. WhyNot has the reasons, in
-// the order in which a claim meets them; Quota is reported apart.
+// the order in which a claim meets them; Quota is reported apart. Downstream has at
+// most 100 jobs, and DownstreamTruncated says that there are more, of which Graph
+// shows some.
 type Diagnostics struct {
-	JobID          string    `json:"job_id"`
-	PrioBucket     int       `json:"prio_bucket"`
-	DepCount       int       `json:"dep_count"`
-	BlockedBy      []Related `json:"blocked_by"`
-	Downstream     []Related `json:"downstream"`
-	NextRetryAt    *string   `json:"next_retry_at" format:"date-time"`
-	DeadlinePassed bool      `json:"deadline_passed"`
-	LeaseExpired   bool      `json:"lease_expired"`
-	ConsentState   string    `json:"consent_state"`
-	DeferCount     int       `json:"defer_count"`
-	CancelReason   *string   `json:"cancel_reason"`
-	Claimable      bool      `json:"claimable"`
-	WhyNot         []Why     `json:"why_not"`
-	Quota          Quota     `json:"quota"`
-	Fault          *string   `json:"fault"`
+	JobID               string    `json:"job_id"`
+	PrioBucket          int       `json:"prio_bucket"`
+	DepCount            int       `json:"dep_count"`
+	BlockedBy           []Related `json:"blocked_by"`
+	Downstream          []Related `json:"downstream"`
+	DownstreamTruncated bool      `json:"downstream_truncated"`
+	NextRetryAt         *string   `json:"next_retry_at" format:"date-time"`
+	DeadlinePassed      bool      `json:"deadline_passed"`
+	LeaseExpired        bool      `json:"lease_expired"`
+	ConsentState        string    `json:"consent_state"`
+	DeferCount          int       `json:"defer_count"`
+	CancelReason        *string   `json:"cancel_reason"`
+	Claimable           bool      `json:"claimable"`
+	WhyNot              []Why     `json:"why_not"`
+	Quota               Quota     `json:"quota"`
+	Fault               *string   `json:"fault"`
 }
 
 // Why is one reason that keeps a job from being claimed, and what ends it.

@@ -111,6 +111,9 @@ func (c *Caller) Result(ctx context.Context, in *JobInput) (*Result, error) {
 	return &result, nil
 }
 
+// downstreamLimit is how many of the jobs that depend on a job Explain names.
+const downstreamLimit = 100
+
 // Explain says why a job can or can't be claimed at this moment.
 func (c *Caller) Explain(ctx context.Context, in *JobInput) (*Diagnostics, error) {
 	if err := c.need(ScopeRead); err != nil {
@@ -168,9 +171,14 @@ func (c *Caller) explain(r Reader, it *Item) (*Diagnostics, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.sees(child) {
-			d.Downstream = append(d.Downstream, Related{WorkItemID: id.WorkItemID(), State: child.Status.State()})
+		if !c.sees(child) {
+			continue
 		}
+		if len(d.Downstream) == downstreamLimit {
+			d.DownstreamTruncated = true
+			break
+		}
+		d.Downstream = append(d.Downstream, Related{WorkItemID: id.WorkItemID(), State: child.Status.State()})
 	}
 	for _, reason := range it.Obstacles(now) {
 		d.WhyNot = append(d.WhyNot, Why{Reason: reason, Detail: reasonDetail(reason, it)})

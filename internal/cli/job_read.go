@@ -296,6 +296,9 @@ func (a *app) showDiagnostics(d *workitem.Diagnostics) {
 	for _, r := range d.Downstream {
 		rows = append(rows, []string{"  is awaited by", publicID(r.WorkItemID), a.style.stateCell(r.State)})
 	}
+	if d.DownstreamTruncated {
+		rows = append(rows, []string{"  is awaited by", "others; `writ job graph` shows more", ""})
+	}
 	table(a.out, rows)
 	if d.CancelReason != nil {
 		fmt.Fprintf(a.out, "  cancelled: %s\n", line(*d.CancelReason))

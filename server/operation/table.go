@@ -144,7 +144,7 @@ var Table = []*Operation{
 		Name: "job_explain", Group: "jobs", Method: http.MethodGet, Path: "/v1/jobs/{id}/diagnostics",
 		Scope: workitem.ScopeRead, ReadOnly: true, Idempotent: true, Refusals: one,
 		Summary:     "Explain why a job can or can't be claimed",
-		Description: "why_not has the reasons in the order in which a claim meets them. The quota of the tenant is reported apart.",
+		Description: "why_not has the reasons in the order in which a claim meets them. The quota of the tenant is reported apart. downstream names at most 100 jobs that depend on it; downstream_truncated says that there are more.",
 	}),
 	row(Jobs.History, Operation{
 		Name: "job_history", Group: "jobs", Method: http.MethodGet, Path: "/v1/jobs/{id}/history",

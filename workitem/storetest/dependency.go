@@ -112,6 +112,20 @@ var dependencyTests = []test{
 		equal(f, "the downstream of the own parent", f.explain(own.JobID).Downstream, []workitem.Related{})
 	}},
 
+	{name: "an explanation names at most 100 children", run: func(f *fixture) {
+		p := f.submit(newRequest("p"))
+		for i := range 100 {
+			f.child(fmt.Sprint("c", i), p)
+		}
+		d := f.explain(p.JobID)
+		equal(f, "the children", len(d.Downstream), 100)
+		equal(f, "truncated", d.DownstreamTruncated, false)
+		f.child("one more", p)
+		d = f.explain(p.JobID)
+		equal(f, "the children named", len(d.Downstream), 100)
+		equal(f, "truncated", d.DownstreamTruncated, true)
+	}},
+
 	{name: "a job of another owner may be a parent", run: func(f *fixture) {
 		other := as(tenant, "actor-b", workitem.ScopeRead|workitem.ScopeWrite)
 		p := f.submit(newRequest("p"))

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,9 @@ type Clock interface {
 // if that is null. It is stable within a statement, so an index can serve it, and later
 // than every lock that earlier statements have waited for.
 const sqlNow = "coalesce($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)"
+
+// sqlNowOf2 is sqlNow as the second parameter.
+var sqlNowOf2 = strings.Replace(sqlNow, "$1", "$2", 1)
 
 // clock is the time of a store: the database's, never running backwards within this
 // process (decision W10).

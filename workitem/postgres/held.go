@@ -72,12 +72,15 @@ func (h *held) drop(b *batch) {
 	}
 }
 
-const (
-	// lockKept locks jobs that are as this process has left them.
-	lockKept = `SELECT l.item FROM unnest($2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[])
+var (
+	// lockKept locks jobs that are as this process has left them, and whose leases are
+	// live by the database's clock: one that has run out may have been found and counted
+	// as over.
+	lockKept = `SELECT l.item FROM unnest($3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::integer[])
 		u (item, status, epoch, updated, expires, events)
 		JOIN life l ON l.item = u.item AND l.status = u.status AND l.lease_epoch = u.epoch AND l.updated = u.updated
-		AND l.lease_expires = u.expires AND l.events = u.events FOR UPDATE OF l SKIP LOCKED`
+		AND l.lease_expires = u.expires AND l.events = u.events
+		WHERE l.claimable_at IS NULL AND l.lease_expires > ` + sqlNowOf2 + ` FOR UPDATE OF l SKIP LOCKED`
 	// noChildren fails if others wait for jobs.
 	noChildren = "SELECT 1 FROM edges WHERE parent = ANY($2) LIMIT 1"
 )
@@ -122,6 +125,7 @@ func (w *writer) quick(batch []*update) (rest []*update) {
 		w.s.held.drop(b)
 		return batch
 	}
+	w.s.trouble.Store(nil)
 	w.finish(b, finished, nil)
 	w.s.batch(len(finished), ran.Sub(start), time.Since(ran))
 	return rest
@@ -138,7 +142,8 @@ func (w *writer) flushKept(b *batch) (err error) {
 	w.token++
 	q := &pgx.Batch{}
 	q.Queue("BEGIN")
-	q.Queue(signOff, w.s.clock.parameter(), w.name, w.token, epochLock, tenantLock, []int64{})
+	at := w.s.clock.parameter()
+	q.Queue(signOff, at, w.name, w.token, epochLock, tenantLock, []int64{})
 	var items, epochs, updated, expires []int64
 	var statuses []int16
 	var events []int32
@@ -150,7 +155,7 @@ func (w *writer) flushKept(b *batch) (err error) {
 		updated, expires, events = append(updated, int64(old.UpdatedAt)), append(expires, int64(old.LeaseExpiresAt)), append(events, int32(n.oldEvents))
 		ids = append(ids, id[:])
 	}
-	q.Queue(expectKept, len(items), items, statuses, epochs, updated, expires, events)
+	q.Queue(expectKept, len(items), at, items, statuses, epochs, updated, expires, events)
 	q.Queue(expectNone, 0, ids)
 	return w.settle(ctx, w.flushAfter(q, b, true))
 }

@@ -23,12 +23,14 @@ const (
 	// signOff notes the number of a transaction in the table of writers, where it
 	// counts if the transaction does, and takes the locks that come before those of
 	// jobs: the one that all share, and those of tenants. It comes first, so that
-	// whoever looks for the number waits until the transaction has ended. Last it says
-	// how many microseconds it has waited.
-	signOff = `UPDATE writers SET token = $3, at = greatest(at, ` + sqlNow + `) WHERE writer = $2
-		RETURNING pg_advisory_xact_lock_shared($4::int, 0),
-		(SELECT count(pg_advisory_xact_lock($5::int, t::int)) FROM unnest($6::bigint[]) t),
-		(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint`
+	// whoever looks for the number waits until the transaction has ended. It says how
+	// many microseconds it has waited, and fails if the table does not have the writer:
+	// a transaction without its locks must not go on.
+	signOff = `WITH done AS (UPDATE writers SET token = $3, at = greatest(at, ` + sqlNow + `) WHERE writer = $2
+		RETURNING pg_advisory_xact_lock_shared($4::int, 0) IS NULL AS shared,
+		(SELECT count(pg_advisory_xact_lock($5::int, t::int)) FROM unnest($6::bigint[]) t) AS locked,
+		(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS waited)
+		SELECT max(waited), max(locked), 1 / count(shared) FROM done`
 
 	selectItems = "SELECT " + itemColumns + " FROM items i JOIN life l ON l.item = i.item WHERE i.id = ANY($1) ORDER BY i.id FOR UPDATE OF l"
 
@@ -115,8 +117,8 @@ func (w *writer) begin(q *pgx.Batch, at *int64, tenants []int64) {
 	w.token++
 	q.Queue("BEGIN")
 	q.Queue(signOff, at, w.name, w.token, epochLock, tenantLock, tenants).QueryRow(func(r pgx.Row) error {
-		var locked, waited int64
-		if err := r.Scan(nil, &locked, &waited); err != nil {
+		var waited int64
+		if err := r.Scan(&waited, nil, nil); err != nil {
 			return err
 		}
 		if w.calm++; waited > crowded.Microseconds() {

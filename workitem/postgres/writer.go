@@ -304,6 +304,7 @@ func (w *writer) transact(batch []*update) {
 			// Somebody else was faster; the batch reads again what there is now.
 			w.s.log.Debug("a transaction is tried again", "code", e.Code, "updates", len(batch))
 			strict = true
+			w.known = w.known && e.Code != divisionByZero // it may be the writer that is missing
 			if tries > maxTries || time.Since(start) > maxBusy {
 				w.refuse(batch, unavailable("the database is too busy", err))
 				return
@@ -506,7 +507,7 @@ func (w *writer) runAll(b *batch, batch []*update) (finished, moved []*update, e
 				more.add(&r.wants)
 				again = append(again, u)
 			}
-			if w.alone && u.err != nil {
+			if w.alone && (u.err != nil || r.missed) {
 				b.out = writes{} // what was sent already goes with the transaction
 			}
 		}

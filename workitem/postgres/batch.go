@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/writ-authority/writ/workitem"
 )
@@ -92,6 +93,7 @@ type row struct {
 	locked   bool   // with its children and its tombstone
 	kept     bool   // not read at all, but what this process has left
 	version  string // of a row that is not locked, to be locked as it is before it is written
+	ours     bool   // was written by this transaction, and so is locked too
 	parent   bool   // others wait for it, or did when it was read without a lock
 
 	old       *workitem.Item // what the table has
@@ -99,6 +101,17 @@ type row struct {
 
 	fresh bool // is inserted
 	saved bool // is written
+}
+
+// link adds a child to those of a job, or takes it out.
+func (n *row) link(child workitem.ID, linked bool) {
+	i, found := slices.BinarySearchFunc(n.children, child, workitem.ID.Compare)
+	switch {
+	case linked && !found:
+		n.children = slices.Insert(slices.Clone(n.children), i, child)
+	case !linked && found:
+		n.children = slices.Delete(slices.Clone(n.children), i, i+1)
+	}
 }
 
 // quota is what a transaction knows of a tenant that it has locked.
@@ -124,6 +137,7 @@ type batch struct {
 	woken   map[wakeKey]bool
 	turns   map[turnKey]workitem.Turn
 	picks   map[workitem.Selection]*pick
+	risen   map[wakeKey]struct{} // where jobs became claimable after picks were read
 	busy    map[workitem.ID]bool // somebody else has them locked
 	scale   int                  // updates of the batch
 	strict  bool                 // candidates that others have locked are passed over at once
@@ -189,6 +203,7 @@ func (b *batch) merge(r *run) {
 	maps.Copy(b.edges, r.edges)
 	maps.Copy(b.recalls, r.recalls)
 	maps.Copy(b.turns, r.turns)
+	union(&b.risen, r.risen)
 	for tenant, n := range r.leases {
 		if q := b.quotas[tenant]; q != nil {
 			q.leases += n

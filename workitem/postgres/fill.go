@@ -203,7 +203,7 @@ func (l *Loader) items(ctx context.Context, q *pgx.Batch, items []*workitem.Full
 	if len(items) == 0 {
 		return nil
 	}
-	first, err := l.numbers.take(ctx, len(items))
+	given, err := l.numbers.take(ctx, len(items))
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (l *Loader) items(ctx context.Context, q *pgx.Batch, items []*workitem.Full
 	var subjects, details []*string
 	for i, f := range items {
 		n := &row{item: f.Item, stored: f.Stored}
-		n.item.Row = first + int64(i)
+		n.item.Row = given[i]
 		for j := range f.History {
 			ev := &f.History[j]
 			n.events = ev.Seq

@@ -87,7 +87,7 @@ func (w *writer) flushAfter(q *pgx.Batch, b *batch, commit bool) error {
 	}
 	for _, id := range b.out.changed {
 		if n := b.rows[id]; n != nil {
-			n.locked, n.fresh, n.saved, n.version = n.item != nil || n.locked, false, false, ""
+			n.fresh, n.saved, n.ours = false, false, true
 			n.old, n.oldEvents = n.item, n.events
 		}
 	}
@@ -104,12 +104,9 @@ func (w *writer) queueRows(ctx context.Context, q *pgx.Batch, b *batch) error {
 			fresh++
 		}
 	}
-	var number int64
-	if fresh > 0 {
-		var err error
-		if number, err = w.s.numbers.take(ctx, fresh); err != nil {
-			return err
-		}
+	numbers, err := w.s.numbers.take(ctx, fresh)
+	if err != nil {
+		return err
 	}
 	var news, olds []*row
 	var set columns
@@ -122,8 +119,7 @@ func (w *writer) queueRows(ctx context.Context, q *pgx.Batch, b *batch) error {
 		switch {
 		case n.item == nil: // deleted
 		case n.fresh:
-			n.item.Row = number
-			number++
+			n.item.Row, numbers = numbers[0], numbers[1:]
 			tenant := w.s.tenants.number(n.item.Tenant)
 			halves.add(n, tenant)
 			news = append(news, n)
@@ -132,7 +128,7 @@ func (w *writer) queueRows(ctx context.Context, q *pgx.Batch, b *batch) error {
 			rows = append(rows, n.item.Row)
 			olds = append(olds, n)
 			set |= n.changed(b.now)
-			if !n.locked {
+			if !n.locked && !n.ours {
 				chosen = append(chosen, n.item.Row)
 				versions = append(versions, n.version)
 			}

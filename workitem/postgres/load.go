@@ -319,12 +319,12 @@ func (w *writer) loadItems(l *loading, want *wants, first bool) {
 		})
 	}
 	if len(ids) > 0 || first {
-		l.q.Queue(selectBeside, l.at, raw).QueryRow(func(r pgx.Row) error { return w.beside(l, ids, r, first) })
+		l.q.Queue(selectBeside, l.at, raw).QueryRow(func(r pgx.Row) error { return w.beside(l, want, ids, r, first) })
 	}
 }
 
 // beside takes over what lies beside jobs that were locked.
-func (w *writer) beside(l *loading, ids []workitem.ID, r pgx.Row, first bool) error {
+func (w *writer) beside(l *loading, want *wants, ids []workitem.ID, r pgx.Row, first bool) error {
 	b := l.b
 	var now, epoch int64
 	var edges, stones [][]byte
@@ -354,6 +354,12 @@ func (w *writer) beside(l *loading, ids []workitem.ID, r pgx.Row, first bool) er
 	for _, id := range ids {
 		if n := b.rows[id]; n != nil {
 			slices.SortFunc(n.children, workitem.ID.Compare)
+		}
+	}
+	// What the transaction has not sent yet.
+	for _, e := range slices.Concat(b.out.links, b.out.unlinks) {
+		if _, asked := want.items[e.parent]; asked && b.rows[e.parent] != nil {
+			b.rows[e.parent].link(e.child, b.edges[e])
 		}
 	}
 	for _, raw := range stones {

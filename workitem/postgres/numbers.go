@@ -20,19 +20,22 @@ type numbers struct {
 	last, end int64 // the one that was given last, and the last one of all
 }
 
-// take gives n numbers in a row, at most numbersAtOnce, the first of which it returns.
-func (n *numbers) take(ctx context.Context, count int) (int64, error) {
+// take gives so many numbers, in rising order as far as one process takes them.
+func (n *numbers) take(ctx context.Context, count int) ([]int64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.last+int64(count) > n.end {
-		var v int64
-		if err := n.pool.QueryRow(ctx, "SELECT nextval('items_item')").Scan(&v); err != nil {
-			return 0, err
+	list := make([]int64, 0, count)
+	for len(list) < count {
+		if n.last == n.end {
+			var v int64
+			if err := n.pool.QueryRow(ctx, "SELECT nextval('items_item')").Scan(&v); err != nil {
+				return nil, err
+			}
+			n.end = v * numbersAtOnce
+			n.last = n.end - numbersAtOnce
 		}
-		n.end = v * numbersAtOnce
-		n.last = n.end - numbersAtOnce
+		n.last++
+		list = append(list, n.last)
 	}
-	first := n.last + 1
-	n.last += int64(count)
-	return first, nil
+	return list, nil
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -45,7 +46,16 @@ type class struct {
 }
 
 // Next implements workitem.Tx.
-func (r *run) Next(sel *workitem.Selection) (*workitem.Item, error) {
+func (r *run) Next(s *workitem.Selection) (*workitem.Item, error) {
+	sel := s
+	if s.Fair && s.FairnessGroup != "" {
+		one := *s
+		one.Fair = false // a group alone has no turns
+		sel = &one
+	}
+	if err := r.repick(wakeKey{sel.Tenant, sel.Kind}); err != nil {
+		return nil, err
+	}
 	for {
 		// The candidates are read under the lock of the tenant, after jobs were woken.
 		want(&r.wants.quotas, sel.Tenant)
@@ -71,6 +81,28 @@ func (r *run) Next(sel *workitem.Selection) (*workitem.Item, error) {
 			return nil, r.miss()
 		}
 	}
+}
+
+// repick has candidates read again where jobs became claimable after they were. The
+// statement must see those, so that is for a transaction of its own.
+func (r *run) repick(k wakeKey) error {
+	_, here := r.risen[k]
+	if !here && r.b != nil {
+		_, here = r.b.risen[k]
+	}
+	if !here {
+		return nil
+	}
+	if !r.alone {
+		r.wants.alone = true
+		return r.miss()
+	}
+	if err := r.flush(); err != nil {
+		return err
+	}
+	maps.DeleteFunc(r.b.picks, func(sel workitem.Selection, _ *pick) bool { return sel.Tenant == k.tenant && sel.Kind == k.kind })
+	delete(r.b.risen, k)
+	return nil
 }
 
 // best finds the job whose turn it is. whole is false if that can't be told from
@@ -147,7 +179,8 @@ func (r *run) bestOf(sel *workitem.Selection, number int, k *bucket) (id workite
 
 // gap says that there may be groups which were not read between one and the next.
 func (k *bucket) gap(at int) bool {
-	return at == k.after-1 && k.more[0] || at == len(k.groups)-1 && k.more[1]
+	last := at == len(k.groups)-1
+	return k.more[0] && (at == k.after-1 || last && k.after == 0) || k.more[1] && last
 }
 
 func (k *bucket) gaps() bool { return k.more[0] || k.more[1] }

@@ -30,6 +30,7 @@ type run struct {
 	recalls map[recall]*workitem.Remembered
 	turns   map[turnKey]workitem.Turn
 	leases  map[string]int
+	risen   map[wakeKey]struct{} // where jobs became claimable
 	wrote   bool
 	out     writes
 }
@@ -198,6 +199,16 @@ func (r *run) Tombstone(id workitem.ID) (*workitem.Tombstone, error) {
 // Children implements workitem.Reader.
 func (r *run) Children(id workitem.ID) ([]workitem.ID, error) {
 	n, err := r.known(id)
+	if err == nil && !n.locked {
+		// It was chosen without its children. Once it is written it can be read.
+		if !r.alone {
+			r.wants.alone = true
+			return nil, r.miss()
+		}
+		if err = r.flush(); err == nil {
+			n, err = r.known(id)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -275,12 +286,20 @@ func (r *run) Leases(tenant string) (int, error) {
 
 // Exhausted implements workitem.Tx.
 func (r *run) Exhausted(tenant string) ([]workitem.ID, error) {
+	list := r.quota(tenant).exhausted
+	for _, id := range list {
+		if n := r.row(id); (n == nil || !n.locked) && !r.b.busy[id] {
+			want(&r.wants.items, id)
+		}
+	}
+	if len(r.wants.items) > 0 && !r.get() {
+		return nil, r.miss()
+	}
 	var ids []workitem.ID
-	for _, id := range r.quota(tenant).exhausted {
+	for _, id := range list {
 		n := r.row(id)
 		if n == nil || !n.locked {
-			ids = append(ids, id)
-			continue
+			continue // somebody else is at it
 		}
 		if it := n.item; it != nil && it.Status.Held() && it.LeaseExpiresAt <= r.Now() && it.Attempt >= it.MaxAttempts {
 			ids = append(ids, id)
@@ -373,6 +392,13 @@ func (r *run) lives(before, after *workitem.Item) {
 	}
 }
 
+// rises notes a job that becomes claimable: picks don't have it.
+func (r *run) rises(before, after *workitem.Item) {
+	if r.claimable(after) && (before == nil || !r.claimable(before)) {
+		want(&r.risen, wakeKey{after.Tenant, after.Kind})
+	}
+}
+
 // Insert implements workitem.Tx.
 func (r *run) Insert(it *workitem.Item, stored *workitem.Stored, ev workitem.Event) error {
 	tenant, err := r.number(it.Tenant)
@@ -391,6 +417,7 @@ func (r *run) Insert(it *workitem.Item, stored *workitem.Stored, ev workitem.Eve
 	half := *stored
 	half.Metadata = slices.Clone(stored.Metadata)
 	n.item, n.stored, n.fresh, n.events = clone(it), &half, true, 0
+	r.rises(nil, it)
 	r.counted(tenant, it.Kind, 0, it.Status)
 	r.lives(nil, it)
 	r.out.change.note(it, 0, r.Now())
@@ -432,6 +459,7 @@ func (r *run) Save(it *workitem.Item, from workitem.Status, ev workitem.Event) e
 	}
 	r.counted(tenant, it.Kind, from, it.Status)
 	r.lives(before, it)
+	r.rises(before, it)
 	r.out.change.note(it, from, r.Now())
 	r.event(n, ev)
 	return nil
@@ -465,14 +493,7 @@ func (r *run) setEdge(e edge, linked bool) error {
 		r.out.unlinks = append(r.out.unlinks, e)
 	}
 	if r.row(e.parent) != nil {
-		n := r.writable(e.parent)
-		i, found := slices.BinarySearchFunc(n.children, e.child, workitem.ID.Compare)
-		switch {
-		case linked && !found:
-			n.children = slices.Insert(slices.Clone(n.children), i, e.child)
-		case !linked && found:
-			n.children = slices.Delete(slices.Clone(n.children), i, i+1)
-		}
+		r.writable(e.parent).link(e.child, linked)
 	}
 	return nil
 }
@@ -577,6 +598,10 @@ func (r *run) RaiseEpoch() (int64, error) {
 		return 0, err
 	}
 	r.b.rows = map[workitem.ID]*row{} // all of them have changed
+	clear(r.b.picks)
+	for _, q := range r.b.quotas {
+		q.leases = 0
+	}
 	return r.b.epoch, nil
 }
 

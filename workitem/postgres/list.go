@@ -76,18 +76,21 @@ func walk(columns string, q *workitem.Query, tenant int64, statuses []workitem.S
 	var where []string
 	add := func(format string, a ...any) { where = append(where, fmt.Sprintf(format, a...)) }
 
-	// The table that is walked comes first.
-	from, walked := "items i JOIN life l ON l.item = i.item", "i"
+	// The table that is walked comes first. A subquery with an offset stays where it is.
+	const itsItem = " CROSS JOIN LATERAL (SELECT * FROM items WHERE item = %s.item OFFSET 0) i"
+	const itsLife = " CROSS JOIN LATERAL (SELECT * FROM life WHERE item = i.item OFFSET 0) l"
+	from, walked := "items i"+itsLife, "i"
 	const other = "(%s) IS TRUE"
-	for n, value := range []string{q.LaneID, q.CandidateID, q.GenerationID, q.CorrelationID} {
+	for n, label := range []struct{ column, value string }{
+		{"lane", q.LaneID}, {"candidate", q.CandidateID}, {"generation", q.GenerationID}, {"correlation", q.CorrelationID},
+	} {
 		switch {
-		case value == "":
+		case label.value == "":
 		case walked == "b":
-			add("EXISTS (SELECT 1 FROM labels m WHERE m.tenant = $1 AND m.label = %d AND m.value = %s AND m.created = i.created AND m.id = i.id)",
-				n+1, parameter(value))
+			add(other, "i."+label.column+" = "+parameter(label.value))
 		default:
-			from, walked = "labels b JOIN items i ON i.item = b.item JOIN life l ON l.item = i.item", "b"
-			add("b.label = %d AND b.value = %s", n+1, parameter(value))
+			from, walked = "labels b"+fmt.Sprintf(itsItem, "b")+itsLife, "b"
+			add("b.label = %d AND b.value = %s", n+1, parameter(label.value))
 		}
 	}
 	follows := map[string]bool{} // columns of the index
@@ -105,7 +108,7 @@ func walk(columns string, q *workitem.Query, tenant int64, statuses []workitem.S
 		follows["i.kind"] = true
 	}
 	if walked == "l" {
-		from = "life l JOIN items i ON i.item = l.item"
+		from = "life l" + fmt.Sprintf(itsItem, "l")
 	}
 	add("%s.tenant = $1", walked)
 	condition := func(column, comparison string) {

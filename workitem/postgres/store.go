@@ -181,6 +181,7 @@ var settings = map[string]string{
 	"enable_hashjoin":                     "off",
 	"enable_mergejoin":                    "off",
 	"enable_material":                     "off",
+	"enable_bitmapscan":                   "off", // an index scan has rows in order, and stops at a limit
 	"jit":                                 "off",
 	"max_parallel_workers_per_gather":     "0",
 	"lock_timeout":                        "10s",

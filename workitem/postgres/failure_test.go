@@ -1,0 +1,265 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-authority/writ/internal/pgtest"
+	"github.com/writ-authority/writ/workitem"
+)
+
+// relay passes connections on to a server and cuts the first one over which, since it
+// was armed, a number of bytes have gone in one direction.
+type relay struct {
+	listener net.Listener
+	to       string
+
+	armed atomic.Pointer[fuse]
+	ended sync.WaitGroup
+}
+
+// fuse is one cut to come.
+type fuse struct {
+	up    bool // what is counted goes to the server
+	bytes int64
+	blown atomic.Bool
+}
+
+func openRelay(t *testing.T, url string) (*relay, string) {
+	t.Helper()
+	at, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "writrelay") // the path of a socket has at most 103 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, fmt.Sprintf(".s.PGSQL.%d", at.Port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{listener: l, to: filepath.Join(at.Host, fmt.Sprintf(".s.PGSQL.%d", at.Port))}
+	r.ended.Go(r.serve)
+	t.Cleanup(func() {
+		_ = l.Close() // nobody connects any more
+		r.ended.Wait()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, with(t, url, "host", dir)
+}
+
+func (r *relay) serve() {
+	for {
+		down, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		up, err := net.Dial("unix", r.to)
+		if err != nil {
+			_ = down.Close() // as a server that is away
+			continue
+		}
+		r.ended.Go(func() { r.pass(down, up, true) })
+		r.ended.Go(func() { r.pass(up, down, false) })
+	}
+}
+
+// pass copies one direction until either end is closed.
+func (r *relay) pass(from, to net.Conn, up bool) {
+	defer func() { _, _ = from.Close(), to.Close() }() // the other direction may have done it
+	var counted *fuse
+	var passed int64
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if f := r.armed.Load(); f != nil && f.up == up && !f.blown.Load() {
+			if f != counted {
+				counted, passed = f, 0
+			}
+			if passed+int64(n) >= f.bytes && f.blown.CompareAndSwap(false, true) {
+				_, _ = to.Write(buffer[:f.bytes-passed]) // the last that goes through
+				return
+			}
+			passed += int64(n)
+		}
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func shut(t *testing.T, a *workitem.Authority) {
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCutConnections cuts the connection of a writer everywhere. Whatever has
+// happened on the other side by then, the update is answered, and is there once.
+func TestCutConnections(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Shared(t, pgtest.Options{}).Database(t)
+	relay, through := openRelay(t, url)
+	a, err := workitem.New(mustOpen(t, through), workitem.Config{Quota: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(t, a)
+	agent := a.As(clusterAgent)
+	jobs, cuts := 0, 0
+	cut := func(what string, f *fuse, call func() error) {
+		t.Helper()
+		relay.armed.Store(f)
+		err := call()
+		relay.armed.Store(nil)
+		if f.blown.Load() {
+			cuts++
+		}
+		if err != nil {
+			t.Fatalf("%s, cut after %d bytes (to the server: %t): %v", what, f.bytes, f.up, err)
+		}
+	}
+	for _, up := range []bool{true, false} {
+		for n := int64(1); ; n += 149 {
+			last := cuts
+			jobs++
+			cut("a submission", &fuse{up: up, bytes: n}, func() error {
+				h, err := agent.Submit(t.Context(), &workitem.SubmitInput{Request: request(jobs)})
+				if err == nil && h.Deduplicated {
+					err = errors.New("it was done before")
+				}
+				return err
+			})
+			var claim *workitem.Claim
+			cut("a claim", &fuse{up: up, bytes: n}, func() error {
+				answer, err := agent.ClaimNext(t.Context(), &workitem.ClaimNextInput{Kind: "repository.build", Worker: "w"})
+				if err == nil && !answer.Claimed {
+					err = errors.New("answered with " + answer.Reason)
+				}
+				if err == nil {
+					claim = answer.Claim
+				}
+				return err
+			})
+			cut("a commit", &fuse{up: up, bytes: n}, func() error {
+				s, err := agent.Commit(t.Context(), &workitem.CommitInput{JobID: claim.JobID, Claim: claim.Fence(), Outcome: "succeeded"})
+				if err == nil && s.Status != workitem.Committed {
+					err = errors.New("answered with " + s.Status)
+				}
+				return err
+			})
+			if cuts == last {
+				break // none of them is that long
+			}
+		}
+	}
+	if cuts < 20 {
+		t.Errorf("only %d connections were cut", cuts)
+	}
+	t.Logf("%d connections were cut", cuts)
+	checkTables(t, url)
+	if got := ask(t, url, "SELECT count(*) || ' ' || min(attempt) || ' ' || max(attempt) || ' ' || min(events) || ' ' || max(events) FROM writ.life WHERE status = 5"); got != fmt.Sprintf("%d 1 1 3 3", jobs) {
+		t.Errorf("of %d jobs the count, attempts and events are %s", jobs, got)
+	}
+}
+
+// checkTables checks what is true of the tables whatever was done.
+func checkTables(t *testing.T, url string) {
+	t.Helper()
+	for what, query := range map[string]string{
+		"counts that are wrong": `SELECT count(*)::text FROM (SELECT tenant, kind, status, sum(items) n FROM writ.counts GROUP BY 1, 2, 3) c
+			FULL JOIN (SELECT tenant, kind, status, count(*) n FROM writ.life GROUP BY 1, 2, 3) l USING (tenant, kind, status)
+			WHERE coalesce(c.n, 0) <> coalesce(l.n, 0)`,
+		"histories with holes": `SELECT count(*)::text FROM writ.life l LEFT JOIN LATERAL
+			(SELECT count(*) n, coalesce(max(seq), 0) last FROM writ.history h WHERE h.item = l.item) h ON true
+			WHERE h.n <> l.events OR h.last <> l.events`,
+		"halves without the other": "SELECT count(*)::text FROM writ.items FULL JOIN writ.life USING (item) WHERE items.id IS DISTINCT FROM life.id",
+		"histories of nothing":     "SELECT count(*)::text FROM writ.history h WHERE NOT EXISTS (SELECT 1 FROM writ.life l WHERE l.item = h.item)",
+		"leases of nobody":         "SELECT count(*)::text FROM writ.life WHERE (status IN (3, 4)) <> (lease_owner IS NOT NULL)",
+		"live leases in the index": "SELECT count(*)::text FROM writ.life WHERE status IN (3, 4) AND claimable_at = 0 AND lease_expires > extract(epoch FROM now()) * 1000000",
+		"ready jobs outside of it": "SELECT count(*)::text FROM writ.life WHERE status = 2 AND attempt < max_attempts AND dep_state <> 2 AND due = 9223372036854775807 AND claimable_at IS NULL",
+		"epochs that fell behind":  "SELECT count(*)::text FROM writ.life WHERE attempt > lease_epoch",
+	} {
+		if got := ask(t, url, query); got != "0" {
+			t.Errorf("there are %s %s", got, what)
+		}
+	}
+}
+
+// TestCutStorm cuts connections while many call.
+func TestCutStorm(t *testing.T) {
+	t.Parallel()
+	const workers, each = 12, 10
+	url := pgtest.Shared(t, pgtest.Options{}).Database(t)
+	relay, through := openRelay(t, url)
+	a, err := workitem.New(mustOpen(t, through), workitem.Config{Quota: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(t, a)
+	agent := a.As(clusterAgent)
+	ctx, over := context.WithCancel(t.Context())
+	var cuts sync.WaitGroup
+	cuts.Go(func() {
+		again := time.NewTicker(time.Millisecond)
+		defer again.Stop()
+		f := &fuse{}
+		f.blown.Store(true)
+		for n := int64(1); ctx.Err() == nil; n = (n*7919 + 13) % 20011 {
+			if f.blown.Load() {
+				f = &fuse{up: n%2 == 0, bytes: n + 1}
+				relay.armed.Store(f)
+			}
+			<-again.C
+		}
+	})
+	var holders sync.Map
+	everybody(workers, func(i int) {
+		for n := range each {
+			if _, err := agent.Submit(t.Context(), &workitem.SubmitInput{Request: request(i*each + n)}); err != nil {
+				t.Errorf("a submission: %v", err)
+				return
+			}
+			answer, err := agent.ClaimNext(t.Context(), &workitem.ClaimNextInput{Kind: "repository.build", Worker: fmt.Sprint("w", i)})
+			if err != nil || !answer.Claimed {
+				t.Errorf("a claim: %v, %+v", err, answer)
+				return
+			}
+			if other, held := holders.LoadOrStore(answer.Claim.JobID, i); held {
+				t.Errorf("%s is held by %d and %v", answer.Claim.JobID, i, other)
+				return
+			}
+			if _, err := agent.Heartbeat(t.Context(), &workitem.HeartbeatInput{JobID: answer.Claim.JobID, Claim: answer.Claim.Fence()}); err != nil {
+				t.Errorf("a renewal: %v", err)
+			}
+			s, err := agent.Commit(t.Context(), &workitem.CommitInput{JobID: answer.Claim.JobID, Claim: answer.Claim.Fence(), Outcome: "succeeded"})
+			if err != nil || s.Status != workitem.Committed {
+				t.Errorf("a commit: %v, %+v", err, s)
+				return
+			}
+		}
+	})
+	over()
+	cuts.Wait()
+	relay.armed.Store(nil)
+	checkTables(t, url)
+	if got := ask(t, url, "SELECT count(*) || ' ' || max(attempt) || ' ' || max(events) FROM writ.life WHERE status = 5"); got != fmt.Sprintf("%d 1 4", workers*each) {
+		t.Errorf("of %d jobs the count, attempts and events are %s", workers*each, got)
+	}
+}

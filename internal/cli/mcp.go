@@ -22,13 +22,15 @@ func (a *app) mcp() *cobra.Command {
 		Short: "Offer the jobs as tools to an agent, over standard input and output",
 		Long: "Mcp speaks the Model Context Protocol on standard input and output, for agents that start their\n" +
 			"servers as commands. It works on the jobs of a data directory, through the server that has it\n" +
-			"open if there is one, or on those of the server that --server names. It ends with its input.\n" +
+			"open if there is one, or on those of the server that --server or the database that --jobs-db\n" +
+			"names. It ends with its input.\n" +
 			"docs/mcp.md has the tools, and what to write into the settings of agents.",
 		Example: "  writ mcp --data /srv/writ\n" +
 			"  WRIT_TOKEN=… writ mcp --server https://writ.example.com",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			jobs := &jobsOfCalls{app: a}
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			jobs := &jobsOfCalls{app: a, keep: a.serverURL() != "" || a.database() != ""}
+			defer func() { err = errors.Join(err, jobs.end()) }()
 			// Wrong settings are said before an agent gets a server that refuses everything.
 			if _, release, err := jobs.open(c.Context()); err != nil {
 				return err
@@ -59,13 +61,25 @@ func (a *app) taskOwner() (string, error) {
 }
 
 // jobsOfCalls opens the work item authority for calls that may overlap, and closes it
-// when none runs, so that others can use a store that this process opened.
+// when none runs, so that others can use a store that this process opened. A server or
+// a database is kept, since it has others beside this process.
 type jobsOfCalls struct {
-	app *app
+	app  *app
+	keep bool
 
 	mu    sync.Mutex
-	shown *authorityOfJobs // nil while uses is 0
+	shown *authorityOfJobs // nil while it is not open
 	uses  int
+}
+
+// end closes what is kept. No call runs any more.
+func (j *jobsOfCalls) end() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.shown == nil || j.uses > 0 {
+		return nil
+	}
+	return j.shown.close()
 }
 
 // open gives the verbs for one call.
@@ -89,7 +103,7 @@ func (c *waitingCall) acquire(ctx context.Context) error {
 	j := c.all
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.uses == 0 {
+	if j.shown == nil {
 		shown, err := j.app.openJobs(ctx, true)
 		switch {
 		case errors.Is(err, sqlite.ErrLocked):
@@ -113,7 +127,7 @@ func (c *waitingCall) release() error {
 	j := c.all
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.uses--; j.uses > 0 {
+	if j.uses--; j.uses > 0 || j.keep {
 		return nil
 	}
 	shown := j.shown

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -140,6 +143,72 @@ func TestCalls(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSameAsREST: what a tool answers is byte for byte what REST answers the same call,
+// and so is what refuses it, but for the id of the request.
+func TestSameAsREST(t *testing.T) {
+	t.Parallel()
+	f, s := fake(t)
+	over := httptest.NewServer(rest.New(rest.Config{Logger: slog.New(slog.DiscardHandler),
+		Authenticate: func(*http.Request) (operation.Jobs, workitem.Principal, error) { return f, caller, nil }}))
+	defer over.Close()
+	session := s.dial(t, caller, "")
+	for _, refusal := range []error{nil,
+		&workitem.Error{Code: workitem.StaleFence, Outcome: "fenced", Message: "somebody else has it"},
+		errors.New("a cause that nobody is shown")} {
+		f.Refuse(refusal)
+		for _, name := range mcp.Tools {
+			o, _ := operation.ByName(name)
+			var arguments map[string]stdjson.RawMessage
+			if text := examples[name]; text != "" {
+				if err := stdjson.Unmarshal([]byte(text), &arguments); err != nil {
+					t.Fatal(err)
+				}
+			}
+			path := strings.Replace(o.Path, "{id}", job, 1)
+			delete(arguments, "job_id")
+			body := []byte(arguments["request"])
+			switch {
+			case o.Method == http.MethodGet:
+				body = nil
+				if worker := arguments["worker"]; worker != nil {
+					path += "?worker=" + strings.Trim(string(worker), `"`)
+				}
+			case body == nil:
+				body, _ = stdjson.Marshal(arguments)
+			}
+			r, err := http.NewRequestWithContext(t.Context(), o.Method, over.URL+path, bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := io.ReadAll(response.Body)
+			if err := errors.Join(err, response.Body.Close()); err != nil || (response.StatusCode < 300) != (refusal == nil) {
+				t.Fatalf("%s: REST answers %d %s, %v", name, response.StatusCode, want, err)
+			}
+			params := &sdk.CallToolParams{Name: name}
+			if text := examples[name]; text != "" {
+				params.Arguments = stdjson.RawMessage(text)
+			}
+			res, err := session.CallTool(t.Context(), params)
+			if err != nil || res.IsError != (refusal != nil) {
+				t.Fatalf("%s: %+v, %v", name, res, err)
+			}
+			anyID := regexp.MustCompile(`"request_id":"[0-9a-f]{32}"`)
+			got := res.Content[0].(*sdk.TextContent).Text
+			if refusal != nil {
+				got, want = anyID.ReplaceAllString(got, `"request_id":"…"`), anyID.ReplaceAll(want, []byte(`"request_id":"…"`))
+			}
+			if got != strings.TrimRight(string(want), "\n") {
+				t.Errorf("%s: the tool answers\n%s\nREST answers\n%s", name, got, want)
+			}
+		}
 	}
 }
 

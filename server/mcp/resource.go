@@ -38,9 +38,6 @@ func (s *surface) resources(server *sdk.Server) {
 // noResource refuses what is no resource.
 func noResource(uri string) error { return withURI(uri, errNoResource) }
 
-var errNoResource = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Data: []byte("{}"),
-	Message: "no such resource; there are " + kindsURI + ", " + jobPrefix + "JOB and " + jobPrefix + "JOB" + graphSuffix}
-
 // withURI adds the resource to the data of an error, where the protocol has it. It is
 // the one thing that a refusal repeats of a request.
 func withURI(uri string, e *jsonrpc.Error) error {

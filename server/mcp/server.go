@@ -162,9 +162,3 @@ func (s *surface) guard(next sdk.MethodHandler) sdk.MethodHandler {
 		return res, err
 	}
 }
-
-var errNoMethod = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the server has no such method; it says what it has when a session begins"}
-
-var errNoPrompt = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there are no prompts"}
-
-var errNoTool = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such tool; tools/list has all of them"}

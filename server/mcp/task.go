@@ -103,15 +103,6 @@ type Tasks interface {
 	Cancel(ctx context.Context, id string) error
 }
 
-// ErrUnknownTask refuses ids that are malformed, of nothing, or of what the caller may
-// not know of: there is no difference between them.
-var ErrUnknownTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown task"}
-
-// ErrNoTasks refuses what only clients with tasks can do.
-var ErrNoTasks error = &jsonrpc.Error{Code: sdk.CodeMissingRequiredClientCapabilities,
-	Message: "the client has not declared the extension " + TasksExtension,
-	Data:    json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + TasksExtension + `":{}}}}`)}
-
 // DeclaresTasks says whether the client of a request takes tasks as answers.
 func DeclaresTasks[P sdk.Params](req *sdk.ServerRequest[P]) bool {
 	c := req.ClientCapabilities()

@@ -431,4 +431,12 @@ func TestViewsThatAreRefused(t *testing.T) {
 	if !errors.As(err, &refusal) || refusal.Code != workitem.AuthorityUnavailable {
 		t.Errorf("a view of a closed store: %v", err)
 	}
+	// Now can't say so, but the view does.
+	err = s.View(t.Context(), func(r workitem.Reader) error {
+		r.Now()
+		return nil
+	})
+	if !errors.As(err, &refusal) || refusal.Code != workitem.AuthorityUnavailable {
+		t.Errorf("a view of a closed store that asks for the time: %v", err)
+	}
 }

@@ -24,7 +24,7 @@ type reader struct {
 
 	at    workitem.Instant // of Now, once it was asked
 	epoch int64
-	err   error // of Now, which can't return it
+	err   error // of the first question, also if that was Now, which can't return it
 }
 
 // sender is a connection.
@@ -93,13 +93,18 @@ func (r *reader) ask(questions ...question) error {
 	end := time.Now().Add(maxViewOutage)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		again, err := r.begin(questions)
+		if err == nil {
+			return nil
+		}
 		if !again || time.Now().After(end) {
-			return unread(err)
+			r.err = unread(err) // there is no snapshot that another question could see
+			return r.err
 		}
 		select {
 		case <-time.After(pause):
 		case <-r.ctx.Done():
-			return unread(err)
+			r.err = r.ctx.Err()
+			return r.err
 		}
 	}
 }
@@ -174,8 +179,7 @@ func (r *reader) of(tenant, text string, each func(pgx.Rows) error, args ...any)
 // Now implements workitem.Reader: one instant for all of a view, or all of an update.
 func (r *reader) Now() workitem.Instant {
 	if r.at == 0 {
-		if err := r.ask(); err != nil {
-			r.err = err
+		if r.ask() != nil {
 			return r.s.clock.at(0) // whatever is made of it, the view fails
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -589,6 +591,17 @@ func TestIndexes(t *testing.T) {
 			}
 		}
 	}
+	writers := []string{
+		selectItems, selectItems + " SKIP LOCKED", selectBeside, selectTombstones, selectStored, selectEdges, selectRecalls,
+		selectQuota, selectWake, selectTurns, lockChosen,
+	}
+	for _, sel := range []workitem.Selection{
+		{Tenant: "a", Kind: 1, Fair: true}, {Tenant: "a", Kind: 1}, {Tenant: "a", Kind: 1, Native: true},
+		{Tenant: "a", Kind: 1, Fair: true, ResourceClass: "x"}, {Tenant: "a", Kind: 1, FairnessGroup: "x"},
+	} {
+		text, _ := candidates(&sel, nil, 1, &pick{rows: 8, groups: 8}, false)
+		writers = append(writers, text)
+	}
 	check("without rows")
 	rows := 100_000
 	if testing.Short() {
@@ -615,4 +628,17 @@ func TestIndexes(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("with rows")
+	for _, text := range writers {
+		parameters := 0
+		for _, m := range regexp.MustCompile(`\$(\d+)`).FindAllStringSubmatch(text, -1) {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			parameters = max(parameters, n)
+		}
+		if got := plan(t, c.Conn(), text, parameters); strings.Contains(got, "Seq Scan") || strings.Contains(got, "Bitmap") {
+			t.Errorf("a writer does not follow an index:\n%s\n%s", text, got)
+		}
+	}
 }

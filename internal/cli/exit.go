@@ -155,6 +155,7 @@ var codes = []struct {
 	{postgres.ErrUnreachable, exitUnavailable, "authority_unavailable"},
 	{postgres.ErrTooOld, exitUnavailable, "old_postgres"},
 	{postgres.ErrUnsafe, exitUnavailable, "unsafe_postgres"},
+	{postgres.ErrUnsuitable, exitUnavailable, "unsuitable_postgres"},
 	{postgres.ErrForeign, exitCorrupt, "foreign"},
 	{postgres.ErrChangedSchema, exitCorrupt, "unknown_layout"},
 	{postgres.ErrNewerSchema, exitCorrupt, "newer_format"},

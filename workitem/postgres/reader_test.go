@@ -489,6 +489,64 @@ func (r *recorder) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	return r.Conn.SendBatch(ctx, b)
 }
 
+// A job with both halves is one question, and so is a page of them, whatever the
+// statuses.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	const now = 1_000_000
+	s, conn := store(t, now)
+	r := rand.New(rand.NewPCG(7, 7))
+	var rows []planted
+	for i := range 50 {
+		rows = append(rows, random(r, int64(i+1), now))
+	}
+	plant(t, conn, someTenants, rows)
+	err := s.View(t.Context(), func(v workitem.Reader) error {
+		rd := v.(*reader)
+		v.Now() // begins
+		rec := &counter{sender: rd.conn}
+		rd.conn = rec
+		defer func() { rd.conn = rec.sender }()
+		it, err := v.Item(rows[0].ID)
+		if err != nil {
+			return err
+		}
+		if _, err := v.Stored(it); err != nil {
+			return err
+		}
+		if rec.trips != 1 {
+			t.Errorf("a job takes %d round trips", rec.trips)
+		}
+		page, err := v.List(&workitem.Query{Tenant: rows[0].Tenant, Statuses: []workitem.Status{2, 3, 4, 5, 6}}, workitem.Place{}, 100)
+		if err != nil {
+			return err
+		}
+		for _, it := range page {
+			if _, err := v.Stored(it); err != nil {
+				return err
+			}
+		}
+		if len(page) < 5 || rec.trips != 2 {
+			t.Errorf("a page of %d takes %d round trips", len(page), rec.trips-1)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// counter counts the round trips of a connection.
+type counter struct {
+	sender
+	trips int
+}
+
+func (c *counter) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	c.trips++
+	return c.sender.SendBatch(ctx, b)
+}
+
 // plan is how the server answers a question in a store's session.
 func plan(t *testing.T, conn *pgx.Conn, text string, parameters int) string {
 	t.Helper()

@@ -449,7 +449,7 @@ func (l *log) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text = append(l.text, b...)
-	if !l.is && strings.Contains(string(l.text), "database system is ready to accept connections") {
+	if !l.is && strings.Contains(string(l.text), "database system is ready to accept") {
 		l.is = true
 		close(l.ready)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -271,6 +273,22 @@ func TestUnsuitableDatabase(t *testing.T) {
 	if !errors.Is(err, postgres.ErrUnsuitable) || !strings.Contains(err.Error(), "LATIN1") {
 		t.Errorf("a database without UTF-8: %v", err)
 	}
+}
+
+func TestReplica(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t, pgtest.Options{})
+	url := server.Database(t)
+	data := ask(t, url, "SHOW data_directory")
+	server.Stop(t)
+	if err := os.WriteFile(filepath.Join(data, "standby.signal"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	server.Restart(t)
+	if _, err := try(t, url); !errors.Is(err, postgres.ErrUnsuitable) || !strings.Contains(err.Error(), "replica") {
+		t.Errorf("a replica: %v", err)
+	}
+	server.Stop(t) // its databases can't be removed
 }
 
 // TestRefusedConnections has the text of what a person sees. None has the password.

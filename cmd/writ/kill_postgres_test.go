@@ -4,11 +4,17 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
+	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/writ-authority/writ/internal/pgtest"
+	"github.com/writ-authority/writ/server/operation"
+	"github.com/writ-authority/writ/workitem"
+	"github.com/writ-authority/writ/workitem/postgres"
+	"github.com/writ-authority/writ/workitem/storetest"
 )
 
 var (
@@ -22,8 +28,8 @@ var (
 func TestKillPostgres(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Start(t, pgtest.Options{Durable: true})
-	url := db.Database(t)
-	servers := []*served{newServed(t, "--jobs-db", url), newServed(t, "--jobs-db", url)}
+	at := db.Database(t)
+	servers := []*served{newServed(t, "--jobs-db", at), newServed(t, "--jobs-db", at)}
 	for _, v := range servers {
 		v.failing = true
 		v.start(t)
@@ -66,4 +72,40 @@ func TestKillPostgres(t *testing.T) {
 	for _, v := range servers {
 		v.stop(t)
 	}
+}
+
+// TestServersAreLinear checks the history of 64 workers at four server processes on one
+// PostgreSQL.
+func TestServersAreLinear(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Start(t, pgtest.Options{Durable: true}).Database(t)
+	storetest.Linear(t, func(t *testing.T, cfg workitem.Config, _ *storetest.Clock) *storetest.Bundle {
+		if cfg.Quota != 4096 || *cfg.RetryFloor != 0 {
+			t.Fatalf("the servers have other settings than %+v", cfg)
+		}
+		servers := make([]*served, 4)
+		for i := range servers {
+			servers[i] = newServed(t, "--jobs-db", db, "--retry-floor-s", "0")
+			servers[i].start(t)
+			t.Cleanup(func() { servers[i].stop(t) })
+		}
+		store, err := postgres.Open(t.Context(), postgres.Options{URL: db})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		asked := 0
+		return &storetest.Bundle{
+			Jobs: func(p workitem.Principal) operation.Jobs {
+				asked++
+				token := strings.Join([]string{"dev", p.Tenant, p.Owner, url.QueryEscape(strings.Join(p.Scopes.Names(), ","))}, ":")
+				return servers[asked%len(servers)].as(t, token)
+			},
+			Store: func() workitem.Store { return store },
+		}
+	}, 2*time.Second)
 }

@@ -36,8 +36,16 @@ func newServed(t *testing.T, flags ...string) *served {
 			t.Error(err)
 		}
 	})
-	c, err := client.New(client.Config{Socket: filepath.Join(dir, "runtime", "writ.sock"),
-		Token: "dev:local:tester:jobs%3Aadmin", Retry: client.Retry{Attempts: 1}})
+	v := &served{dir: dir, flags: flags}
+	v.client = v.as(t, "dev:local:tester:jobs%3Aadmin")
+	return v
+}
+
+// as is the server for the bearer of a token, at the socket.
+func (v *served) as(t *testing.T, token string) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{Socket: filepath.Join(v.dir, "runtime", "writ.sock"),
+		Token: token, Retry: client.Retry{Attempts: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +54,7 @@ func newServed(t *testing.T, flags ...string) *served {
 			t.Error(err)
 		}
 	})
-	return &served{dir: dir, flags: flags, client: c}
+	return c
 }
 
 // atPort lets the server also listen at a free port, with development tokens, and

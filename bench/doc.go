@@ -10,12 +10,16 @@
 //	go test -bench JobPairs/workers=32 -benchtime 1x -peers=false -cpuprofile cpu.out
 //	go test -bench 'JobList|JobBacklog' -benchtime 1x -timeout 3h -rows 10000000
 //	go test -bench Postgres -benchtime 1x -timeout 1h                   # work items on PostgreSQL
+//	go test -bench MCPJobGet -benchtime 1x                             # jobs over MCP
 //	go test -run Soak -soak 10m -timeout 20m                           # under load
 //
 // JobREST and the soak test load the built binary over loopback from the process of
 // the test. JobList makes a store of a million jobs through the authority, which
 // takes a few minutes, reopens it and reads pages of it; JobBacklog claims behind
 // millions of jobs that have ended, are late, or wait.
+//
+// MCPJobGet reads jobs through the MCP handler; its peers are the bare SDK with the same
+// answers in memory, once encoded beforehand and once checked against the schemas.
 //
 // The peers of work items are River on SQLite, asynq on Redis and NATS JetStream.
 // asynq needs a redis-server in the PATH, of which it starts one of its own; it is

@@ -32,6 +32,9 @@ func toolTable(t *testing.T) string {
 			t.Fatalf("no operation is called %s", name)
 		}
 		arguments := []string{}
+		if len(o.Arguments()) == 0 {
+			arguments = []string{"–"}
+		}
 		for _, f := range o.Arguments() {
 			text := "`" + f.Name + "`"
 			if !f.Required {

@@ -132,7 +132,7 @@ func (l *Loader) Load(ctx context.Context, b *workitem.Batch) error {
 		if isCode(err, uniqueViolation, divisionByZero) { // insertItems counts what it has inserted
 			err = fmt.Errorf("%w (%w)", workitem.ErrTwice, err)
 		}
-		l.failed = err
+		l.failed = fmt.Errorf("the database can't be filled: %w", err)
 	}
 	return l.failed
 }
@@ -272,7 +272,7 @@ func (l *Loader) Finish(ctx context.Context, epoch int64, clock workitem.Instant
 	if l.failed != nil {
 		return l.failed
 	}
-	return pgx.BeginFunc(ctx, l.conn, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, l.conn, func(tx pgx.Tx) error {
 		for _, s := range []struct {
 			text string
 			args []any
@@ -288,6 +288,10 @@ func (l *Loader) Finish(ctx context.Context, epoch int64, clock workitem.Instant
 		}
 		return nil
 	})
+	if err != nil && l.conn.Conn().IsClosed() {
+		err = outcomeUnknown(err)
+	}
+	return err
 }
 
 // Close implements workitem.Loader.

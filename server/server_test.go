@@ -290,6 +290,67 @@ func TestOneLineARequest(t *testing.T) {
 	}
 }
 
+// TestCallsOfToolsAreWatched: requests over MCP are logged and limited like others, and
+// the line says which tool was called and how it was refused.
+func TestCallsOfToolsAreWatched(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.MaxRequests = 1 })
+	post := func(body, authorization string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set("Authorization", authorization)
+		w := httptest.NewRecorder()
+		b.handler.ServeHTTP(w, r)
+		return w
+	}
+	const get = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job_get","arguments":{"job_id":"rmjob:private"}}}`
+	if w := post(get, devToken); w.Code != 200 || !strings.Contains(w.Body.String(), `"structuredContent":{`) {
+		t.Errorf("a call: %d %s", w.Code, w.Body)
+	}
+	b.fake.Refuse(&workitem.Error{Code: workitem.NotFound, Message: "no such job"})
+	if w := post(get, devToken); w.Code != 200 || !strings.Contains(w.Body.String(), `"isError":true`) {
+		t.Errorf("a refusal: %d %s", w.Code, w.Body)
+	}
+	b.fake.Refuse(nil)
+	if w := post(get, "Bearer private"); w.Code != 401 {
+		t.Errorf("without a token: %d %s", w.Code, w.Body)
+	}
+	post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, devToken)
+	arrived, letGo := b.hold()
+	var running sync.WaitGroup
+	running.Go(func() { post(get, devToken) })
+	<-arrived
+	if w := post(get, devToken); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("beyond the limit: %d %s", w.Code, w.Body)
+	}
+	letGo()
+	running.Wait()
+
+	var got []string
+	for line := range strings.Lines(b.log.String()) {
+		var m struct {
+			Method, Route, Tool, Code, Subject string
+			Status                             int
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil || strings.Contains(line, "private") {
+			t.Fatalf("%s: %v", line, err)
+		}
+		got = append(got, fmt.Sprint(m.Method, " ", m.Route, " ", m.Status, " ", m.Tool, " ", m.Code, " ", m.Subject))
+	}
+	want := []string{
+		"POST /mcp 200 job_get  lovelace",
+		"POST /mcp 200 job_get not_found lovelace",
+		"POST /mcp 401  unauthenticated ",
+		"POST /mcp 200   lovelace",
+		"POST none 503  authority_unavailable ",
+		"POST /mcp 200 job_get  lovelace",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // hold makes calls of the authority wait until the test lets them go, and tells
 // when one has arrived.
 func (b *bundle) hold() (arrived <-chan struct{}, letGo func()) {

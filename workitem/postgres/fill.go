@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -190,7 +192,7 @@ func (l *Loader) know(ctx context.Context, b *workitem.Batch) error {
 	for i := range b.Turns {
 		names[b.Turns[i].Tenant] = true
 	}
-	for name := range names {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if err := l.tenants.ensure(ctx, name); err != nil {
 			return err
 		}

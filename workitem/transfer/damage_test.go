@@ -56,14 +56,17 @@ func TestDamagedExportsAreRefused(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			step := max(len(whole)/40, 1)
-			for at := 0; at < len(whole); at += step {
+			parts, every := 40, 3
+			if name != "sqlite" { // the text is read in the same way
+				parts, every = 6, 20
+			}
+			for at := 0; at < len(whole); at += len(whole) / parts {
 				refuse("cut short", whole[:at])
 				flipped := bytes.Clone(whole)
 				flipped[at] ^= 1 << (at % 8)
 				refuse("a bit that flipped", flipped)
 			}
-			for n := 0; n < len(lines)-1; n += 3 {
+			for n := 0; n < len(lines)-1; n += every {
 				refuse("a line that is missing", bytes.Join(slices.Delete(slices.Clone(lines), n, n+1), nil))
 				refuse("a line that is missing, with a new hash", sealed(slices.Delete(slices.Clone(lines), n, n+1)))
 				refuse("a line that is there twice, with a new hash", sealed(slices.Insert(slices.Clone(lines), n, lines[n])))

@@ -123,6 +123,9 @@ type held struct {
 func populate(t *testing.T, a *workitem.Authority) *held {
 	t.Helper()
 	ctx := t.Context()
+	person := admin("tenant-a")
+	person.Local = true
+	must(a.As(person).RaiseEpoch(ctx, &workitem.NoInput{}))(t)
 	c := a.As(admin("tenant-a"))
 	submit := func(key, operation string, more ...string) *workitem.Handle {
 		t.Helper()
@@ -357,6 +360,9 @@ func TestMove(t *testing.T) {
 		target := must(to.open(t.Context()))(t)
 		after := read(t, target)
 		compare(t, before, after)
+		if after.Epoch != 1 || h.leased.LeaseEpoch <= workitem.EpochStep {
+			t.Errorf("the authority epoch is %d, the first lease has the epoch %d", after.Epoch, h.leased.LeaseEpoch)
+		}
 		again := export(t, target)
 		if err := same(text, again); err != nil {
 			t.Error(err)

@@ -100,6 +100,9 @@ func openStore(ctx context.Context, cfg *Config, m *metrics) (workitem.Store, er
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", StorePath(cfg.Data), err)
 	}
+	if there, err := vfs.Exists(vfs.OS, StorePath(cfg.Data)); err != nil || there {
+		cfg.Log.Warn("the jobs of the data directory are not served, since a database has the jobs", "path", StorePath(cfg.Data))
+	}
 	store, err := postgres.Open(ctx, postgres.Options{URL: cfg.JobsDB, Batch: m.Batch, Log: cfg.Log})
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())

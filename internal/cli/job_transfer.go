@@ -41,7 +41,7 @@ func (a *app) jobExport() *cobra.Command {
 		Long: "Export writes everything that the store has into a new file or to standard output: jobs with\n" +
 			"their leases and histories, tombstones, claim request ids, turns and tokens, as hashes. It is one\n" +
 			"consistent state; the store may be in use, also by a server. `writ job import` checks that it is\n" +
-			"whole. What happens after the state was read is not in it: stop the workers' server before a move.",
+			"whole. What happens after the state was read is not in it: stop the server before a move.",
 		Example: "  writ job export jobs.ndjson\n  writ job export - | ssh other writ job import - --data /srv/writ",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -77,7 +77,7 @@ func (a *app) jobExport() *cobra.Command {
 	}
 }
 
-// exportJobs exports the store of a server or of the data directory.
+// exportJobs exports the store of a server, of a data directory or of a database.
 func (a *app) exportJobs(ctx context.Context, w *counted, p *progress) (*transfer.Summary, error) {
 	return reach(ctx, a, func(at client.Config) (_ *transfer.Summary, err error) {
 		c, err := client.New(at)
@@ -103,9 +103,10 @@ func (a *app) jobImport() *cobra.Command {
 		Use:   "import FILE|-",
 		Short: "Fill an empty store with what export has written",
 		Long: "Import takes everything over as it was: workers go on with their leases, requests that were known\n" +
-			"are known. The store must be empty and no server may have it open. An import that was cut short or\n" +
-			"refused leaves a store that refuses every use; import again, and it begins anew.",
-		Example: "  writ job import jobs.ndjson --data /srv/writ",
+			"are known. The store must be empty. No server may have a data directory open; those that have a\n" +
+			"database open refuse everything until the import has finished. One that was cut short or refused\n" +
+			"leaves a store that refuses every use; import again, and it begins anew.",
+		Example: "  writ job import jobs.ndjson --data /srv/writ\n  writ job import jobs.ndjson --jobs-db postgres://writ@db.internal/writ",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			in := &counted{r: a.in}
@@ -142,10 +143,10 @@ func (a *app) jobImport() *cobra.Command {
 	}
 }
 
-// emptyPlace is where an import goes to: no server may have it open.
+// emptyPlace is where an import goes to. No server may have a data directory open.
 func (a *app) emptyPlace(ctx context.Context) (jobsPlace, error) {
 	if a.serverURL() != "" {
-		return jobsPlace{}, &usageError{errors.New("an import goes into a store that no server has open; name its data directory with --data")}
+		return jobsPlace{}, &usageError{errors.New("an import goes into a store and not through a server; name it with --data or --jobs-db")}
 	}
 	if err := a.onePlace(); err != nil {
 		return jobsPlace{}, err

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/writ-authority/writ/server/auth"
@@ -43,13 +44,27 @@ func (s *Server) unready() string {
 	if s.stopping.Load() {
 		return reasonStopping
 	}
-	err := s.work.health()
+	return unreadiness(s.work.health())
+}
+
+// The codes of PostgreSQL that say more than that a store is unavailable.
+const (
+	postgresDiskFull = "53100"
+	postgresReadOnly = "25006"
+)
+
+// unreadiness is the reason of a store's error.
+func unreadiness(err error) string {
+	var e pgconn.PgError
+	if p := (*pgconn.PgError)(nil); errors.As(err, &p) {
+		e = *p
+	}
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull:
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull, e.Code == postgresDiskFull:
 		return reasonDiskFull
-	case errors.Is(err, syscall.EROFS), sqlite.ErrCode(err).ToPrimary() == sqlite.ResultReadOnly:
+	case errors.Is(err, syscall.EROFS), sqlite.ErrCode(err).ToPrimary() == sqlite.ResultReadOnly, e.Code == postgresReadOnly:
 		return reasonReadOnly
 	}
 	return reasonUnavailable

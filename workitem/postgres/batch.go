@@ -141,6 +141,7 @@ type batch struct {
 	busy    map[workitem.ID]bool // somebody else has them locked
 	scale   int                  // updates of the batch
 	strict  bool                 // candidates that others have locked are passed over at once
+	wary    bool                 // so is everything that others have locked
 
 	out writes
 }

@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/writ-authority/writ/internal/pgtest"
 	"github.com/writ-authority/writ/workitem"
@@ -261,5 +263,243 @@ func TestCutStorm(t *testing.T) {
 	checkTables(t, url)
 	if got := ask(t, url, "SELECT count(*) || ' ' || max(attempt) || ' ' || max(events) FROM writ.life WHERE status = 5"); got != fmt.Sprintf("%d 1 4", workers*each) {
 		t.Errorf("of %d jobs the count, attempts and events are %s", workers*each, got)
+	}
+}
+
+// session is a transaction of somebody else.
+func session(t *testing.T, url string, statements ...string) (end func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range append([]string{"BEGIN", "SET search_path = writ"}, statements...) {
+		if _, err := conn.Exec(t.Context(), text); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	return func() {
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLocksOfOthers has somebody hold locks for long: only those wait who need them, and
+// nobody is refused.
+func TestLocksOfOthers(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Shared(t, pgtest.Options{}).Database(t)
+	a, err := workitem.New(mustOpen(t, with(t, url, "lock_timeout", "100ms")), workitem.Config{Quota: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(t, a)
+	other := clusterAgent
+	other.Tenant = "tenant-b"
+	one, two := a.As(clusterAgent), a.As(other)
+	submit := func(c *workitem.Caller, tenant string, n int) string {
+		t.Helper()
+		text := strings.Replace(string(request(n)), "tenant-a", tenant, 1)
+		h, err := c.Submit(t.Context(), &workitem.SubmitInput{Request: []byte(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.JobID
+	}
+	claim := func(c *workitem.Caller) string {
+		t.Helper()
+		answer, err := c.ClaimNext(t.Context(), &workitem.ClaimNextInput{Kind: "repository.build", Worker: "w"})
+		if err != nil || !answer.Claimed {
+			t.Fatalf("a claim: %v, %+v", err, answer)
+		}
+		return answer.Claim.JobID
+	}
+	cancel := func(id string) chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := one.Cancel(t.Context(), &workitem.CancelInput{JobID: id})
+			done <- err
+		}()
+		return done
+	}
+
+	// A job: who claims passes over it, and of many cancellations one waits.
+	locked := submit(one, "tenant-a", 0)
+	id, err := workitem.ParseID(locked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := session(t, url, fmt.Sprintf(`SELECT 1 FROM life WHERE id = '\x%x' FOR UPDATE`, id[:]))
+	jobs := make([]string, 10)
+	for i := range jobs {
+		jobs[i] = submit(one, "tenant-a", 1+i)
+	}
+	if got := claim(one); got == locked {
+		t.Error("a locked job was claimed")
+	}
+	waits := cancel(locked)
+	done := make([]chan error, len(jobs))
+	for i, id := range jobs {
+		done[i] = cancel(id)
+	}
+	for i := range done {
+		if err := <-done[i]; err != nil {
+			t.Errorf("a cancellation beside the one that waits: %v", err)
+		}
+	}
+	select {
+	case err := <-waits:
+		t.Errorf("a job was cancelled while somebody else had it locked: %v", err)
+	default:
+	}
+	end()
+	if err := <-waits; err != nil {
+		t.Errorf("the cancellation that waited: %v", err)
+	}
+
+	// A tenant: claims of others go on, and so does everything else of the tenant.
+	first, second := submit(one, "tenant-a", 20), submit(two, "tenant-b", 21)
+	number := ask(t, url, "SELECT tenant::text FROM writ.tenants WHERE name = 'tenant-a'")
+	end = session(t, url, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, %s)", 0x57720001, number))
+	claimed := make(chan string, 1)
+	go func() { claimed <- claim(one) }()
+	if got := claim(two); got != second {
+		t.Errorf("claimed %s, expected %s", got, second)
+	}
+	last := submit(one, "tenant-a", 22)
+	select {
+	case got := <-claimed:
+		t.Errorf("%s was claimed while somebody else had the tenant locked", got)
+	default:
+	}
+	end()
+	if got := <-claimed; got != first && got != last {
+		t.Errorf("claimed %s, expected %s or %s", got, first, last)
+	}
+
+	// The epoch: everybody waits.
+	end = session(t, url, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0)", 0x57720000))
+	waits = cancel(last)
+	select {
+	case err := <-waits:
+		t.Errorf("a job was cancelled while the epoch was locked: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	end()
+	if err := <-waits; err != nil {
+		t.Errorf("the cancellation that waited: %v", err)
+	}
+	if err := a.Health(); err != nil {
+		t.Errorf("the health of the store: %v", err)
+	}
+	checkTables(t, url)
+}
+
+// TestStatementTimeout has the server end statements that wait for a lock.
+func TestStatementTimeout(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Shared(t, pgtest.Options{}).Database(t)
+	s := mustOpen(t, with(t, url, "statement_timeout", "100ms"))
+	end := session(t, url, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0)", 0x57720000))
+	done := make(chan error, 1)
+	go func() { done <- addToken(t.Context(), s, "a") }()
+	select {
+	case err := <-done:
+		t.Errorf("an update while the epoch was locked: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	end()
+	if err := <-done; err != nil {
+		t.Errorf("the update that waited: %v", err)
+	}
+}
+
+// becomes waits until the health of a store is what it should.
+func becomes(t *testing.T, s workitem.Store, well bool) {
+	t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(30 * time.Second); (s.Health() == nil) != well; <-again.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("the health stays %v", s.Health())
+		}
+	}
+}
+
+// TestReadOnlyDatabase has a database refuse writes for a while. Nobody but the store
+// itself finds out that it does so no more.
+func TestReadOnlyDatabase(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Shared(t, pgtest.Options{})
+	url := server.Database(t)
+	s := mustOpen(t, url)
+	name := database(t, url)
+	run(t, server.URL("postgres"), "ALTER DATABASE "+name+" SET default_transaction_read_only = on",
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "+strings.ReplaceAll(name, `"`, "'"))
+	var cause *pgconn.PgError
+	if err := addToken(t.Context(), s, "a"); !errors.Is(err, workitem.ErrAuthorityUnavailable) || !errors.As(err, &cause) || cause.Code != "25006" {
+		t.Errorf("an update of a read-only database: %v, because of %v", err, cause)
+	}
+	if err := s.Health(); !errors.Is(err, workitem.ErrAuthorityUnavailable) {
+		t.Errorf("the health of a store on a read-only database: %v", err)
+	}
+	if got, err := tokens(t.Context(), s); err != nil || len(got) != 0 {
+		t.Errorf("a view of a read-only database: %q, %v", got, err)
+	}
+	run(t, server.URL("postgres"), "ALTER DATABASE "+name+" RESET default_transaction_read_only")
+	becomes(t, s, true)
+	if err := addToken(t.Context(), s, "b"); err != nil {
+		t.Errorf("an update afterwards: %v", err)
+	}
+}
+
+// TestHealthWithoutCalls stops a server while nobody calls.
+func TestHealthWithoutCalls(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t, pgtest.Options{})
+	s := mustOpen(t, server.Database(t))
+	server.Stop(t)
+	becomes(t, s, false)
+	server.Restart(t)
+	becomes(t, s, true)
+}
+
+// TestForgottenWriter takes the name of a store's writers out of the database, as another
+// store does that opens it after a day.
+func TestForgottenWriter(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Shared(t, pgtest.Options{}).Database(t)
+	s := mustOpen(t, url)
+	for _, id := range []string{"a", "b"} {
+		if err := addToken(t.Context(), s, id); err != nil {
+			t.Fatal(err)
+		}
+		run(t, url, "DELETE FROM writ.writers")
+	}
+	if err := addToken(t.Context(), s, "c"); err != nil {
+		t.Fatal(err)
+	}
+	if n := ask(t, url, "SELECT count(*)::text FROM writ.writers WHERE token > 0"); n != "1" {
+		t.Errorf("%s writers have noted a transaction, expected 1", n)
+	}
+}
+
+// TestRefusedValues has one update of many write what PostgreSQL does not take.
+func TestRefusedValues(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, pgtest.Shared(t, pgtest.Options{}).Database(t))
+	names := []string{"a", "b\x00", "c", "d\xff", "e", "f"}
+	everybody(len(names), func(i int) {
+		err := addToken(t.Context(), s, names[i])
+		if bad := len(names[i]) > 1; bad != errors.Is(err, workitem.ErrInternal) || !bad && err != nil {
+			t.Errorf("a token %q: %v", names[i], err)
+		}
+	})
+	if got, err := tokens(t.Context(), s); err != nil || len(got) != 4 {
+		t.Errorf("there are %q, error %v", got, err)
+	}
+	if err := s.Health(); err != nil {
+		t.Errorf("the health of the store: %v", err)
 	}
 }

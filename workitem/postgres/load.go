@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,14 +24,19 @@ const (
 	// signOff notes the number of a transaction in the table of writers, where it
 	// counts if the transaction does, and takes the locks that come before those of
 	// jobs: the one that all share, and those of tenants. It comes first, so that
-	// whoever looks for the number waits until the transaction has ended. It says how
+	// whoever looks for the number waits until the transaction has ended. It tells how
 	// many microseconds it has waited, and fails if the table does not have the writer:
 	// a transaction without its locks must not go on.
 	signOff = `WITH done AS (UPDATE writers SET token = $3, at = greatest(at, ` + sqlNow + `) WHERE writer = $2
 		RETURNING pg_advisory_xact_lock_shared($4::int, 0) IS NULL AS shared,
-		(SELECT count(pg_advisory_xact_lock($5::int, t::int)) FROM unnest($6::bigint[]) t) AS locked,
+		(SELECT array_agg(t) FROM unnest($6::bigint[]) t WHERE ` + waitTenant + `) AS others,
 		(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS waited)
-		SELECT max(waited), max(locked), 1 / count(shared) FROM done`
+		SELECT max(waited), max(others), 1 / count(shared) FROM done`
+	waitTenant = "pg_advisory_xact_lock($5::int, t::int) IS NULL"
+
+	// tryTenant leaves out tenants that somebody else has locked, which signOff then
+	// tells.
+	tryTenant = "NOT pg_try_advisory_xact_lock($5::int, t::int)"
 
 	selectItems = "SELECT " + itemColumns + " FROM items i JOIN life l ON l.item = i.item WHERE i.id = ANY($1) ORDER BY i.id FOR UPDATE OF l"
 
@@ -72,13 +78,15 @@ const (
 	selectNow = "SELECT " + sqlNow + ", " + selectEpoch
 )
 
+var trySignOff = strings.Replace(signOff, waitTenant, tryTenant, 1)
+
 // selectThere are also those that somebody else has locked.
 const selectThere = "SELECT array_agg(i.id) FROM items i WHERE i.id = ANY($1)"
 
 // load reads what is wanted in one round trip, or two where jobs must be woken or
 // tombstones read. The first load of a transaction begins it and waits for locks,
-// tenants before jobs and all in order; later ones take only what nobody else has
-// locked and note the rest as busy.
+// tenants before jobs and all in order; later ones, and that of a wary batch, take only
+// what nobody else has locked and note the rest as busy.
 func (w *writer) load(b *batch, want *wants, first bool) error {
 	ctx := w.s.ctx
 	for name := range want.names {
@@ -92,8 +100,7 @@ func (w *writer) load(b *batch, want *wants, first bool) error {
 		return err
 	}
 	if first && !b.begun {
-		w.begin(l.q, l.at, tenants)
-		b.begun = true
+		w.begin(l.q, b, l.at, tenants)
 	}
 	for _, number := range tenants {
 		w.loadQuota(l, number)
@@ -113,13 +120,24 @@ func (w *writer) load(b *batch, want *wants, first bool) error {
 }
 
 // begin begins a transaction and locks tenants.
-func (w *writer) begin(q *pgx.Batch, at *int64, tenants []int64) {
+func (w *writer) begin(q *pgx.Batch, b *batch, at *int64, tenants []int64) {
 	w.token++
+	b.begun = true
+	text := signOff
+	if b.wary {
+		text = trySignOff
+	}
 	q.Queue("BEGIN")
-	q.Queue(signOff, at, w.name, w.token, epochLock, tenantLock, tenants).QueryRow(func(r pgx.Row) error {
+	q.Queue(text, at, w.name, w.token, epochLock, tenantLock, tenants).QueryRow(func(r pgx.Row) error {
 		var waited int64
-		if err := r.Scan(&waited, nil, nil); err != nil {
+		var others []int64
+		if err := r.Scan(&waited, &others, nil); err != nil {
 			return err
+		}
+		for _, n := range others {
+			if name, ok := w.s.tenants.name(n); ok {
+				delete(b.quotas, name)
+			}
 		}
 		if w.calm++; waited > crowded.Microseconds() {
 			w.calm = 0
@@ -151,12 +169,13 @@ func (w *writer) beginFirst(b *batch, batch []*update) ([]*update, error) {
 		}
 		if n != 0 {
 			tenants = append(tenants, n)
+		} else {
+			b.quotas[name] = &quota{} // it has no jobs, and is not locked later either
 		}
 	}
 	slices.Sort(tenants)
 	q := &pgx.Batch{}
-	w.begin(q, w.s.clock.parameter(), tenants)
-	b.begun = true
+	w.begin(q, b, w.s.clock.parameter(), tenants)
 	if err := w.conn.SendBatch(w.s.ctx, q).Close(); err != nil {
 		return batch, err
 	}
@@ -268,6 +287,7 @@ func toID(raw []byte) (id workitem.ID, err error) {
 // the first load the time, which is later than every lock.
 func (w *writer) loadItems(l *loading, want *wants, first bool) {
 	b := l.b
+	pass := !first || b.wary // over what somebody else has locked
 	var ids []workitem.ID
 	for id := range want.items {
 		if n := b.rows[id]; n == nil || !n.locked && !n.fresh && !n.saved {
@@ -278,7 +298,7 @@ func (w *writer) loadItems(l *loading, want *wants, first bool) {
 	raw := rawIDs(ids)
 	if len(ids) > 0 {
 		text := selectItems
-		if !first {
+		if pass {
 			text += " SKIP LOCKED"
 		}
 		l.q.Queue(text, raw).Query(func(rows pgx.Rows) error {
@@ -300,7 +320,7 @@ func (w *writer) loadItems(l *loading, want *wants, first bool) {
 			})
 		})
 	}
-	if len(ids) > 0 && !first {
+	if len(ids) > 0 && pass {
 		l.q.Queue(selectThere, raw).QueryRow(func(r pgx.Row) error {
 			var there [][]byte
 			if err := r.Scan(&there); err != nil {

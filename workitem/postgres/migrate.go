@@ -35,6 +35,8 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
+	queryCanceled        = "57014"
+	readOnly             = "25006"
 	cannotConnectNow     = "57P03"
 )
 

@@ -219,6 +219,9 @@ func (s *Store) listen(cfg *pgx.ConnConfig) {
 			return
 		}
 		s.log.Debug("changes of other processes are not heard", "error", err.Error())
+		if e := sqlError(err); pause >= maxPause && (e == nil || disconnected(e)) && s.trouble.Load() == nil {
+			s.fail(unavailable("the database can't be reached", err))
+		}
 		select {
 		case <-time.After(pause):
 		case <-s.ctx.Done():

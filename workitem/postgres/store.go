@@ -57,7 +57,8 @@ type Store struct {
 	closed  atomic.Bool
 	aboard  sync.WaitGroup // updates under way
 
-	trouble atomic.Pointer[workitem.Error] // of the last transaction
+	trouble atomic.Pointer[workitem.Error] // of the last transaction, or of what listens
+	failed  chan struct{}                  // has a token after there was trouble
 }
 
 // Open opens the store of a database and brings its schema up to date; other
@@ -71,7 +72,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{batch: o.Batch, log: o.Log}
+	s := &Store{batch: o.Batch, log: o.Log, failed: make(chan struct{}, 1)}
 	if s.batch == nil {
 		s.batch = func(int, time.Duration, time.Duration) {}
 	}
@@ -104,6 +105,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	s.start(process)
 	s.done.Go(s.tell)
 	s.hearing.Go(func() { s.listen(cfg.ConnConfig) })
+	s.hearing.Go(s.mend)
 	return s, nil
 }
 
@@ -134,12 +136,49 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
-// Health is nil, or why the last transaction could not be written.
+// Health is nil, or why the last transaction could not be written or the server can't
+// be reached.
 func (s *Store) Health() error {
 	if e := s.trouble.Load(); e != nil {
 		return e
 	}
 	return nil
+}
+
+// fail notes trouble, until something can be written again.
+func (s *Store) fail(e *workitem.Error) {
+	s.trouble.Store(e)
+	select {
+	case s.failed <- struct{}{}:
+	default:
+	}
+}
+
+// tryEvery is how often a store in trouble tries to write: whoever is said to be in
+// trouble is asked for nothing that would show otherwise.
+const tryEvery = time.Second
+
+// mend ends trouble as soon as something can be written. It writes nothing: the oldest
+// claim request ids of all are forgotten.
+func (s *Store) mend() {
+	for {
+		select {
+		case <-s.failed:
+		case <-s.ctx.Done():
+			return
+		}
+		for s.trouble.Load() != nil && !s.closed.Load() {
+			select {
+			case <-time.After(tryEvery):
+			case <-s.ctx.Done():
+				return
+			}
+			err := s.Update(s.ctx, func(tx workitem.Tx) error { return tx.Forget(1) })
+			if err == nil {
+				s.log.Info("the store can be written again")
+			}
+		}
+	}
 }
 
 // Close finishes the updates that wait and closes the connections.
@@ -184,7 +223,7 @@ var settings = map[string]string{
 	"enable_bitmapscan":                   "off", // an index scan has rows in order, and stops at a limit
 	"jit":                                 "off",
 	"max_parallel_workers_per_gather":     "0",
-	"lock_timeout":                        "10s",
+	"lock_timeout":                        "2s", // after which a batch goes on without what somebody has locked
 	"statement_timeout":                   "60s",
 	"idle_in_transaction_session_timeout": "60s",
 	"client_encoding":                     "UTF8",

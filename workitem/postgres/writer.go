@@ -239,9 +239,11 @@ type writer struct {
 	s     *Store
 	lane  *lane
 	alone bool
-	name  string // in the table writers
-	token int64  // of the last transaction
-	known bool   // the table has the name
+	name  string    // in the table writers
+	token int64     // of the last transaction
+	known bool      // the table has the name
+	lost  time.Time // since when there is no connection; zero while there is one
+	wary  time.Time // until when locks of others are passed over
 	conn  *pgx.Conn
 	calm  int                         // transactions since locks were waited for
 	mixed map[workitem.Selection]bool // whose buckets had more than one class of jobs
@@ -262,6 +264,7 @@ const (
 	maxTries   = 30               // of a batch that others interfere with
 	maxBusy    = 30 * time.Second // in which the locks of others end most tries
 	maxOutage  = 15 * time.Second // without a connection
+	waryFor    = 5 * time.Second  // after somebody has held a lock for long
 	firstPause = time.Millisecond
 	maxPause   = 500 * time.Millisecond
 )
@@ -282,14 +285,19 @@ func (w *writer) transact(batch []*update) {
 	}
 	start := time.Now()
 	strict := false
+	wary := len(batch) > 1 && time.Now().Before(w.wary)
 	pause := firstPause
 	for tries := 1; ; tries++ {
-		err := w.attempt(&batch, strict)
+		err := w.attempt(&batch, strict, wary)
 		if err == nil {
 			w.s.trouble.Store(nil)
+			w.lost = time.Time{}
 			return
 		}
 		e := sqlError(err)
+		if e != nil && !disconnected(e) {
+			w.lost = time.Time{}
+		}
 		switch {
 		case errors.Is(err, errUnknown):
 			w.refuse(batch, outcomeUnknown(err))
@@ -300,32 +308,49 @@ func (w *writer) transact(batch []*update) {
 		case w.s.ctx.Err() != nil:
 			w.refuse(batch, unavailable("the store is closed", nil))
 			return
-		case isCode(err, divisionByZero, uniqueViolation, serializationFailure, deadlockDetected, lockNotAvailable):
+		case isCode(err, divisionByZero, uniqueViolation, serializationFailure, deadlockDetected, lockNotAvailable, queryCanceled):
 			// Somebody else was faster; the batch reads again what there is now.
 			w.s.log.Debug("a transaction is tried again", "code", e.Code, "updates", len(batch))
 			strict = true
 			w.known = w.known && e.Code != divisionByZero // it may be the writer that is missing
-			if tries > maxTries || time.Since(start) > maxBusy {
+			if isCode(err, lockNotAvailable, queryCanceled) && len(batch) > 1 {
+				// Somebody holds a lock for long: whoever wants it waits by himself.
+				wary = true
+				if w.lane == w.s.lanes[commits] {
+					w.wary = time.Now().Add(waryFor)
+				}
+			}
+			if tries <= maxTries && time.Since(start) <= maxBusy {
+				break
+			}
+			if len(batch) > 1 {
+				w.transactEach(batch)
+			} else {
 				w.refuse(batch, unavailable("the database is too busy", err))
+			}
+			return
+		case e == nil && isDamage(err), e != nil && isRefusal(e):
+			// One of them has met or has something that can't be.
+			if len(batch) > 1 {
+				w.transactEach(batch)
 				return
 			}
+			var damage *workitem.Error
+			if !errors.As(err, &damage) {
+				damage = &workitem.Error{Code: workitem.Internal, Message: "the database does not take what was to be written", Err: err}
+			}
+			w.answer(batch, damage)
+			return
 		case e == nil || disconnected(e):
-			if time.Since(start) > maxOutage {
+			if w.lost.IsZero() {
+				w.lost = time.Now()
+				w.s.log.Warn("the connection to the database was lost", "error", err.Error())
+			}
+			// Whoever comes later does not wait anew.
+			if time.Since(w.lost) > maxOutage {
 				w.refuse(batch, unavailable("the database can't be reached", err))
 				return
 			}
-			if tries == 1 {
-				w.s.log.Warn("the connection to the database was lost", "error", err.Error())
-			}
-		case len(batch) > 1:
-			// One of them has something that the database does not take.
-			for i := range batch {
-				w.transact(batch[i : i+1])
-			}
-			return
-		case e.Code[:2] == "22" || e.Code[:2] == "23":
-			w.answer(batch, &workitem.Error{Code: workitem.Internal, Message: "the database does not take what was to be written", Err: err})
-			return
 		default:
 			w.refuse(batch, unavailable("the store can't be written", err))
 			return
@@ -338,11 +363,32 @@ func (w *writer) transact(batch []*update) {
 	}
 }
 
+// transactEach gives every update a transaction of its own.
+func (w *writer) transactEach(batch []*update) {
+	for i := range batch {
+		w.transact(batch[i : i+1 : i+1])
+	}
+}
+
+// isDamage says that an error is not the connection's: a row that was read can't be
+// what it says, or a function does not end.
+func isDamage(err error) bool {
+	var damage *workitem.Error
+	var scan pgx.ScanArgError
+	return errors.As(err, &damage) && damage.Code == workitem.Internal || errors.As(err, &scan) || errors.Is(err, errEndless)
+}
+
+// isRefusal says that the database refuses values, rather than everybody: wrong data,
+// violated constraints, limits of rows and indexes.
+func isRefusal(e *pgconn.PgError) bool {
+	return len(e.Code) == 5 && (e.Code[:2] == "22" || e.Code[:2] == "23" || e.Code[:2] == "54")
+}
+
 // disconnected says that an error of PostgreSQL ends the connection: the server stops,
 // starts, or takes no more connections.
 func disconnected(e *pgconn.PgError) bool {
 	switch e.Code {
-	case "57P01", "57P02", "57P03", "57P05", "25P03", "53300":
+	case "57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "53300":
 		return true
 	}
 	return len(e.Code) == 5 && e.Code[:2] == "08"
@@ -350,7 +396,7 @@ func disconnected(e *pgconn.PgError) bool {
 
 // refuse answers a batch with an error of the store, which others will meet too.
 func (w *writer) refuse(batch []*update, failure *workitem.Error) {
-	w.s.trouble.Store(failure)
+	w.s.fail(failure)
 	w.answer(batch, failure)
 }
 
@@ -365,7 +411,7 @@ func (w *writer) answer(batch []*update, failure *workitem.Error) {
 
 // attempt runs a batch once, with those who join it. If it returns an error nothing of
 // the batch was kept, unless that is errUnknown.
-func (w *writer) attempt(joined *[]*update, strict bool) (err error) {
+func (w *writer) attempt(joined *[]*update, strict, wary bool) (err error) {
 	start := time.Now()
 	ctx := w.s.ctx
 	leave, err := w.enter(ctx)
@@ -374,8 +420,8 @@ func (w *writer) attempt(joined *[]*update, strict bool) (err error) {
 	}
 	defer func() { leave(err) }()
 	b := newBatch(w)
-	b.strict = strict
-	if w.lane == w.s.lanes[claims] && w.calm < calm {
+	b.strict, b.wary = strict, wary
+	if w.lane == w.s.lanes[claims] && w.calm < calm && !wary {
 		if *joined, err = w.beginFirst(b, *joined); err != nil {
 			return err
 		}
@@ -416,20 +462,23 @@ func (w *writer) enter(ctx context.Context) (leave func(error), err error) {
 		return nil, err
 	}
 	w.conn = c.Conn()
-	if err := w.introduce(ctx); err != nil {
-		c.Release()
-		return nil, err
-	}
-	return func(err error) {
+	leave = func(err error) {
 		if err != nil && !w.conn.IsClosed() {
 			// What has failed is what the matter is; a connection that can't even
 			// do this is closed.
-			if _, e := w.conn.Exec(ctx, "ROLLBACK"); e != nil {
+			_, e := w.conn.Exec(ctx, "ROLLBACK")
+			// A session that began while the database was read-only stays so.
+			if e != nil || isCode(err, readOnly) {
 				_ = w.conn.Close(ctx)
 			}
 		}
 		c.Release()
-	}, nil
+	}
+	if err := w.introduce(ctx); err != nil {
+		leave(err)
+		return nil, err
+	}
+	return leave, nil
 }
 
 // settle is the end of a transaction whose commit has failed with err: if the
@@ -474,13 +523,15 @@ func (w *writer) introduce(ctx context.Context) error {
 // children of its adoption take about twenty.
 const maxRounds = 10000
 
+var errEndless = fmt.Errorf("an update has read %d times and is not done", maxRounds)
+
 // runAll runs the functions of a batch until each has ended, or belongs into another
 // transaction.
 func (w *writer) runAll(b *batch, batch []*update) (finished, moved []*update, err error) {
 	pending := batch
 	for round := 0; len(pending) > 0; round++ {
 		if round == maxRounds {
-			return nil, nil, fmt.Errorf("a transaction has read %d times and is not done", round)
+			return nil, nil, errEndless
 		}
 		var again []*update
 		var more wants
@@ -501,6 +552,7 @@ func (w *writer) runAll(b *batch, batch []*update) (finished, moved []*update, e
 				finished = append(finished, u)
 			case w.elsewhere(b, &r.wants):
 				u.wants.add(&r.wants)
+				u.wants.alone = u.wants.alone || b.wary // where nobody waits with it
 				moved = append(moved, u)
 			default:
 				u.wants.add(&r.wants)

@@ -285,10 +285,42 @@ func session(t *testing.T, url string, statements ...string) (end func()) {
 	}
 }
 
+// pending is a call that runs beside a test.
+type pending struct {
+	done chan struct{}
+	err  error
+}
+
+func begin(call func() error) *pending {
+	p := &pending{done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.err = call()
+	}()
+	return p
+}
+
+// answered says whether the call has ended by now.
+func (p *pending) answered() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *pending) wait() error {
+	<-p.done
+	return p.err
+}
+
 // TestLocksOfOthers has somebody hold locks for long: only those wait who need them, and
 // nobody is refused.
 func TestLocksOfOthers(t *testing.T) {
 	t.Parallel()
+	ctx, enough := context.WithTimeout(t.Context(), time.Minute)
+	defer enough()
 	url := pgtest.Shared(t, pgtest.Options{}).Database(t)
 	a, err := workitem.New(mustOpen(t, with(t, url, "lock_timeout", "100ms")), workitem.Config{Quota: 4096})
 	if err != nil {
@@ -301,93 +333,99 @@ func TestLocksOfOthers(t *testing.T) {
 	submit := func(c *workitem.Caller, tenant string, n int) string {
 		t.Helper()
 		text := strings.Replace(string(request(n)), "tenant-a", tenant, 1)
-		h, err := c.Submit(t.Context(), &workitem.SubmitInput{Request: []byte(text)})
+		h, err := c.Submit(ctx, &workitem.SubmitInput{Request: []byte(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return h.JobID
 	}
-	claim := func(c *workitem.Caller) string {
-		t.Helper()
-		answer, err := c.ClaimNext(t.Context(), &workitem.ClaimNextInput{Kind: "repository.build", Worker: "w"})
-		if err != nil || !answer.Claimed {
-			t.Fatalf("a claim: %v, %+v", err, answer)
+	claim := func(c *workitem.Caller) (id string, err error) {
+		answer, err := c.ClaimNext(ctx, &workitem.ClaimNextInput{Kind: "repository.build", Worker: "w"})
+		switch {
+		case err != nil:
+			return "", err
+		case !answer.Claimed:
+			return "", errors.New("answered with " + answer.Reason)
 		}
-		return answer.Claim.JobID
+		return answer.Claim.JobID, nil
 	}
-	cancel := func(id string) chan error {
-		done := make(chan error, 1)
-		go func() {
-			_, err := one.Cancel(t.Context(), &workitem.CancelInput{JobID: id})
-			done <- err
-		}()
-		return done
+	cancel := func(id string) *pending {
+		return begin(func() error {
+			_, err := one.Cancel(ctx, &workitem.CancelInput{JobID: id})
+			return err
+		})
 	}
 
-	// A job: who claims passes over it, and of many cancellations one waits.
-	locked := submit(one, "tenant-a", 0)
-	id, err := workitem.ParseID(locked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end := session(t, url, fmt.Sprintf(`SELECT 1 FROM life WHERE id = '\x%x' FOR UPDATE`, id[:]))
-	jobs := make([]string, 10)
-	for i := range jobs {
-		jobs[i] = submit(one, "tenant-a", 1+i)
-	}
-	if got := claim(one); got == locked {
-		t.Error("a locked job was claimed")
-	}
-	waits := cancel(locked)
-	done := make([]chan error, len(jobs))
-	for i, id := range jobs {
-		done[i] = cancel(id)
-	}
-	for i := range done {
-		if err := <-done[i]; err != nil {
-			t.Errorf("a cancellation beside the one that waits: %v", err)
+	// A job: who claims passes over it, and of many cancellations one waits, whether it
+	// comes with the others or before them.
+	for round, pause := range []time.Duration{0, 150 * time.Millisecond} {
+		locked := submit(one, "tenant-a", 100*round)
+		id, err := workitem.ParseID(locked)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	select {
-	case err := <-waits:
-		t.Errorf("a job was cancelled while somebody else had it locked: %v", err)
-	default:
-	}
-	end()
-	if err := <-waits; err != nil {
-		t.Errorf("the cancellation that waited: %v", err)
+		end := session(t, url, fmt.Sprintf(`SELECT 1 FROM life WHERE id = '\x%x' FOR UPDATE`, id[:]))
+		jobs := make([]string, 10)
+		for i := range jobs {
+			jobs[i] = submit(one, "tenant-a", 100*round+1+i)
+		}
+		if got, err := claim(one); err != nil || got == locked {
+			t.Errorf("while %s is locked %s is claimed: %v", locked, got, err)
+		}
+		waits := cancel(locked)
+		time.Sleep(pause)
+		start := time.Now()
+		var calls []*pending
+		for _, id := range jobs {
+			calls = append(calls, cancel(id))
+		}
+		for _, c := range calls {
+			if err := c.wait(); err != nil {
+				t.Errorf("a cancellation beside the one that waits: %v", err)
+			}
+		}
+		t.Logf("%d cancellations beside the one that waits took %s", len(jobs), time.Since(start))
+		if waits.answered() {
+			t.Errorf("a job was cancelled while somebody else had it locked: %v", waits.err)
+		}
+		end()
+		if err := waits.wait(); err != nil {
+			t.Errorf("the cancellation that waited: %v", err)
+		}
 	}
 
 	// A tenant: claims of others go on, and so does everything else of the tenant.
 	first, second := submit(one, "tenant-a", 20), submit(two, "tenant-b", 21)
 	number := ask(t, url, "SELECT tenant::text FROM writ.tenants WHERE name = 'tenant-a'")
-	end = session(t, url, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, %s)", 0x57720001, number))
-	claimed := make(chan string, 1)
-	go func() { claimed <- claim(one) }()
-	if got := claim(two); got != second {
-		t.Errorf("claimed %s, expected %s", got, second)
+	end := session(t, url, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, %s)", 0x57720001, number))
+	var claimed string
+	waits := begin(func() (err error) {
+		claimed, err = claim(one)
+		return err
+	})
+	time.Sleep(50 * time.Millisecond) // it is first, most likely
+	if got, err := claim(two); err != nil || got != second {
+		t.Errorf("claimed %s, expected %s: %v", got, second, err)
 	}
 	last := submit(one, "tenant-a", 22)
-	select {
-	case got := <-claimed:
-		t.Errorf("%s was claimed while somebody else had the tenant locked", got)
-	default:
+	if waits.answered() {
+		t.Errorf("%s was claimed while somebody else had the tenant locked: %v", claimed, waits.err)
 	}
 	end()
-	if got := <-claimed; got != first && got != last {
-		t.Errorf("claimed %s, expected %s or %s", got, first, last)
+	if err := waits.wait(); err != nil || claimed != first && claimed != last {
+		t.Errorf("claimed %s, expected %s or %s: %v", claimed, first, last, err)
 	}
 
 	// The epoch: everybody waits.
 	end = session(t, url, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0)", 0x57720000))
 	waits = cancel(last)
 	select {
-	case err := <-waits:
-		t.Errorf("a job was cancelled while the epoch was locked: %v", err)
+	case <-waits.done:
+		t.Errorf("a job was cancelled while the epoch was locked: %v", waits.err)
 	case <-time.After(300 * time.Millisecond):
 	}
 	end()
-	if err := <-waits; err != nil {
+	if err := waits.wait(); err != nil {
 		t.Errorf("the cancellation that waited: %v", err)
 	}
 	if err := a.Health(); err != nil {

@@ -22,7 +22,8 @@ type update struct {
 	fn    func(workitem.Tx) error
 	err   error
 	done  chan struct{}
-	wants wants // everything that it is known to read
+	wants wants     // everything that it is known to read
+	stuck time.Time // since when it waits alone for what somebody else has locked
 }
 
 // The lanes of updates. Those that count the leases of a tenant wait for its lock, so
@@ -285,7 +286,7 @@ func (w *writer) transact(batch []*update) {
 	}
 	start := time.Now()
 	strict := false
-	wary := len(batch) > 1 && time.Now().Before(w.wary)
+	wary := time.Now().Before(w.wary)
 	pause := firstPause
 	for tries := 1; ; tries++ {
 		err := w.attempt(&batch, strict, wary)
@@ -313,7 +314,11 @@ func (w *writer) transact(batch []*update) {
 			w.s.log.Debug("a transaction is tried again", "code", e.Code, "updates", len(batch))
 			strict = true
 			w.known = w.known && e.Code != divisionByZero // it may be the writer that is missing
-			if isCode(err, lockNotAvailable, queryCanceled) && len(batch) > 1 {
+			if isCode(err, lockNotAvailable, queryCanceled) {
+				if w.alone {
+					w.stuck(batch[0], err)
+					return
+				}
 				// Somebody holds a lock for long: whoever wants it waits by himself.
 				wary = true
 				if w.lane == w.s.lanes[commits] {
@@ -361,6 +366,19 @@ func (w *writer) transact(batch []*update) {
 		}
 		pause = min(2*pause, maxPause)
 	}
+}
+
+// stuck puts an update that waits for somebody's lock behind the others that wait
+// alone, or refuses it after long.
+func (w *writer) stuck(u *update, err error) {
+	if u.stuck.IsZero() {
+		u.stuck = time.Now()
+	}
+	if time.Since(u.stuck) > maxBusy {
+		w.answer([]*update{u}, unavailable("somebody else has had what is to be written locked for long", err))
+		return
+	}
+	w.lane.put(u)
 }
 
 // transactEach gives every update a transaction of its own.

@@ -108,8 +108,8 @@ func TestHTTPGet(t *testing.T) {
 	if got, err := g.Find(t.Context(), host(t, `["http-get", "`+s.URL+`/page", 0]`)); err == nil || got.Outcome != cell.OutcomeUnknown {
 		t.Errorf("find: %v %v", got.Outcome, err)
 	}
-	s.Close()
-	if reason := mustFail(t, g, host(t, `["http-get", "`+s.URL+`/page", 0]`)); !strings.Contains(reason, "refused") {
+	s.Close() // whoever connects before its last Accept returns is cut off
+	if reason := mustFail(t, g, host(t, `["http-get", "`+s.URL+`/page", 0]`)); !strings.Contains(reason, "refused") && !strings.Contains(reason, "reset") {
 		t.Errorf("reason %q", reason)
 	}
 }

@@ -124,19 +124,19 @@ func TestBatch(t *testing.T) {
 // other one is not disturbed.
 func TestSameID(t *testing.T) {
 	t.Parallel()
-	goOn := make(chan struct{})
-	f := &resttest.Fake{Hook: func(context.Context) error { <-goOn; return nil }}
-	in, more := io.Pipe()
-	go func() {
-		_, _ = io.WriteString(more, hello("2025-11-25")+kinds("1")+"\n"+kinds("1")+"\n\n") // a blank line is read when those before it were taken
-		close(goOn)
-		_ = more.Close()
-	}()
-	got := speak(t, f, in)
-	slices.Sort(got)
-	if n, _ := f.Calls(); n != 1 || len(got) != 3 || !strings.Contains(got[2], `"id":null,"error":{"code":-32600`) || !strings.HasPrefix(got[1], `{"jsonrpc":"2.0","id":1,"result":`) {
-		t.Errorf("%d calls, answers %.500q", n, got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		f := &resttest.Fake{Hook: func(context.Context) error { <-goOn; return nil }}
+		go func() {
+			synctest.Wait() // until both were read, and the first one runs
+			close(goOn)
+		}()
+		got := speak(t, f, strings.NewReader(hello("2025-11-25")+kinds("1")+"\n"+kinds("1")+"\n"))
+		slices.Sort(got)
+		if n, _ := f.Calls(); n != 1 || len(got) != 3 || !strings.Contains(got[2], `"id":null,"error":{"code":-32600`) || !strings.HasPrefix(got[1], `{"jsonrpc":"2.0","id":1,"result":`) {
+			t.Errorf("%d calls, answers %.500q", n, got)
+		}
+	})
 }
 
 // TestManyCalls: no more than a number of calls run at once, and all are answered.

@@ -375,7 +375,8 @@ func TestStoppedWorkerKillsItsCommandWhenItGoesOn(t *testing.T) {
 	}
 }
 
-// A worker that is killed can do nothing for its commands; its guard does.
+// A worker that is killed can do nothing for its commands; its guard does, once it was
+// told of them, which is just after they were started.
 func TestKilledWorkerTakesItsCommandsAlong(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -388,7 +389,7 @@ func TestKilledWorkerTakesItsCommandsAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := exec.Command(exe)
-	w.Env = append(os.Environ(), helperEnv+`=exec 9>"`+alive+`"; trap '' TERM; sh -c 'sleep 1000 & wait' & echo > "`+started+`"; while :; do sleep 1; done`)
+	w.Env = append(os.Environ(), helperEnv+`=exec 9>"`+alive+`"; trap '' TERM; sh -c 'sleep 1000 & wait' & sleep 1; echo > "`+started+`"; while :; do sleep 1; done`)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 // Guard is a process that ends the groups of commands when the program that runs
 // them has died without having done so: killed, crashed, out of memory. It sees
 // that as the end of its standard input. Where a command has moved to another group
-// it does not follow. One guard serves all commands of a program and ends with it.
+// it does not follow, and of a command that was started in the instant before the
+// program died it may not have been told. One guard serves all commands of a program and ends with it.
 type Guard struct {
 	mu     sync.Mutex
 	tell   io.WriteCloser

@@ -98,7 +98,7 @@ func fifo(t *testing.T) (path string, ended func()) {
 	t.Cleanup(func() { f.Close() })
 	return path, func() {
 		t.Helper()
-		f.SetReadDeadline(time.Now().Add(patience))
+		f.SetReadDeadline(time.Now().Add(2 * time.Second))
 		if _, err := io.Copy(io.Discard, f); err != nil {
 			t.Fatalf("a process of the command is still alive: %v", err)
 		}

@@ -65,7 +65,7 @@ func fifo(t *testing.T) (path string, ended func()) {
 		t.Helper()
 		// Run has returned, so the answer must be there; the deadline only keeps
 		// a failing test from hanging.
-		f.SetReadDeadline(time.Now().Add(patience))
+		f.SetReadDeadline(time.Now().Add(time.Second))
 		if _, err := io.Copy(io.Discard, f); err != nil {
 			t.Fatalf("a process of the command is still alive: %v", err)
 		}

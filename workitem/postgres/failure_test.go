@@ -440,15 +440,14 @@ func TestStatementTimeout(t *testing.T) {
 	url := pgtest.Shared(t, pgtest.Options{}).Database(t)
 	s := mustOpen(t, with(t, url, "statement_timeout", "100ms"))
 	end := session(t, url, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0)", 0x57720000))
-	done := make(chan error, 1)
-	go func() { done <- addToken(t.Context(), s, "a") }()
+	waits := begin(func() error { return addToken(t.Context(), s, "a") })
 	select {
-	case err := <-done:
-		t.Errorf("an update while the epoch was locked: %v", err)
+	case <-waits.done:
+		t.Errorf("an update while the epoch was locked: %v", waits.err)
 	case <-time.After(300 * time.Millisecond):
 	}
 	end()
-	if err := <-done; err != nil {
+	if err := waits.wait(); err != nil {
 		t.Errorf("the update that waited: %v", err)
 	}
 }
